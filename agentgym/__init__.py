@@ -1,0 +1,56 @@
+"""agentgym: environments, benchmarks and training for agents that search, code and delegate.
+
+`import agentgym` registers the environments with Gymnasium and loads nothing heavy; every public name is fetched from its
+room when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import gymnasium as _gymnasium
+
+__version__ = "0.1.0"
+
+# Public name → module that defines it.
+_PUBLIC = {
+    "Message": "agentgym.core.records",
+    "Part": "agentgym.core.records",
+    "Profile": "agentgym.harness.profiles",
+    "Score": "agentgym.core.records",
+    "Task": "agentgym.core.records",
+    "ToolCall": "agentgym.core.records",
+    "ToolEnv": "agentgym.envs.base",
+    "Toolset": "agentgym.harness.tool",
+    "Trajectory": "agentgym.core.records",
+    "Truth": "agentgym.core.records",
+    "Turn": "agentgym.core.records",
+    "View": "agentgym.core.graph",
+    "tool": "agentgym.harness.tool",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'agentgym' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+# Environment id → entry point. A row here is all that registration takes.
+_ENVIRONMENTS = {
+    "PruneSearch-v0": "agentgym.envs.prune_search.env:PruneSearchEnv",
+    "PruneSearchCandidates-v0": "agentgym.envs.prune_search.candidates:PruneSearchCandidatesEnv",
+}
+
+for _id, _entry_point in _ENVIRONMENTS.items():
+    if _id not in _gymnasium.registry:
+        _gymnasium.register(_id, entry_point=_entry_point)

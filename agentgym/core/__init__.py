@@ -1,0 +1,1 @@
+"""Records, ids and hashes, seeds, token counting, errors: what every other room stands on."""

@@ -1,0 +1,1 @@
+"""Document readers, chunking, quotes."""

@@ -1,0 +1,266 @@
+"""`ToolEnv`: what makes an environment out of tools, tasks and a score.
+
+A subclass says which tools an episode has (`toolset`), how it opens (`opening`), and how a trajectory scores (`score`).
+It is then a `gymnasium.Env`, a factory of Episodes for the asynchronous runner, and replayable, with nothing to add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import abstractmethod
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+
+from agentgym.core.errors import ConfigError, EpisodeOver, UnknownName
+from agentgym.core.graph import View
+from agentgym.core.hashing import digest
+from agentgym.core.records import Message, Record, Score, Task, Trajectory, Truth, Turn
+from agentgym.envs.spaces import TurnSpace, ViewSpace
+from agentgym.harness.effects import EffectLog
+from agentgym.harness.episode import Episode
+from agentgym.harness.profiles import Profile
+from agentgym.harness.text import render_message
+from agentgym.harness.tool import Toolset
+
+T = TypeVar("T")
+
+
+class Outcome(Record, frozen=True):
+    """What an episode came to: its score, and the training reward with the terms that sum to it."""
+
+    score: Score
+    reward: float
+    terms: dict[str, float]
+
+
+class ToolEnv(gym.Env[View, Turn]):
+    """Base class of text environments.
+
+    Args:
+        tasks: the task set, in the order that seeds select from.
+        profile: limits of an episode.
+        truths: what scoring knows, by task id; a task without truth scores None.
+        reward: the environment's reward settings, a frozen record.
+        render_mode: `"ansi"` or None.
+
+    Observation: a `View`. Action: a `Turn`. `reset(seed=s)` alone plays task `order[s % n]`;
+    `reset(options={"task": id})` names one. `info` holds `task` and `usage`; at the end also `score`, `metrics`,
+    `reward_terms` and `stop`. The limits are part of the task, so they end an episode as `terminated`; `truncated` is for
+    cuts from outside.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+    name: ClassVar[str]
+    family: ClassVar[str]
+    scorer_version: ClassVar[str] = "1"
+    tools: type[Toolset]
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        profile: Profile,
+        *,
+        truths: Mapping[str, Truth] | None = None,
+        reward: Record | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if not tasks:
+            raise ConfigError(f"{self.name}: the task set is empty")
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f"{self.name}: render_mode={render_mode!r} is not offered; use 'ansi' or None")
+        self.tasks = tuple(tasks)
+        self.profile = profile
+        self.truths: Mapping[str, Truth] = truths or {}
+        self.reward_config = reward
+        self.render_mode = render_mode
+        self._by_id = {task.id: task for task in self.tasks}
+        if len(self._by_id) != len(self.tasks):
+            raise ConfigError(f"{self.name}: task ids are not unique")
+        self.specs = self.tools.specs(self.offered())
+        self.observation_space = ViewSpace()
+        self.action_space = TurnSpace(self.specs)
+        self.episode: Episode | None = None
+
+    # -- what a subclass says -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def toolset(self, task: Task, rng: np.random.Generator) -> Toolset:
+        """The tools of one episode, with their state."""
+
+    @abstractmethod
+    def opening(self, task: Task) -> Sequence[Message]:
+        """Messages before the first turn."""
+
+    @abstractmethod
+    def score(self, task: Task, truth: Truth, trajectory: Trajectory) -> Score:
+        """How well the task was done. Pure: reads its arguments and nothing else."""
+
+    def reward_terms(self, truth: Truth, trajectory: Trajectory, score: Score) -> dict[str, float]:
+        """Named terms of the training reward; their sum is the reward. Default: the score."""
+        return {"outcome": score.value or 0.0}
+
+    def offered(self) -> Sequence[str] | None:
+        """Names of the tools that agents are told of; None for all."""
+        return None
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+
+    def task(self, task_id: str) -> Task:
+        """The task of that id.
+
+        Raises:
+            UnknownName: there is none; the message lists near misses.
+        """
+        if task_id not in self._by_id:
+            raise UnknownName("task", task_id, self._by_id)
+        return self._by_id[task_id]
+
+    def open(self, task_id: str, seed: int = 0, effects: EffectLog | None = None) -> Episode:
+        """A new episode of a task: the one that `reset(seed=seed, options={"task": task_id})` would start."""
+        return self._open(self.task(task_id), seed, seeding.np_random(seed)[0], effects)
+
+    def _open(self, task: Task, seed: int, rng: np.random.Generator, effects: EffectLog | None = None) -> Episode:
+        return Episode(
+            task,
+            self.toolset(task, rng),
+            self.profile,
+            self.opening(task),
+            seed=seed,
+            offered=self.offered(),
+            effects=effects,
+        )
+
+    def outcome(self, trajectory: Trajectory) -> Outcome:
+        """Score and reward of a trajectory: of a live episode, a stored or a replayed one alike."""
+        truth = self.truths.get(trajectory.task)
+        if truth is None:
+            return Outcome(Score(None), 0.0, {})
+        score = self.score(self.task(trajectory.task), truth, trajectory)
+        terms = self.reward_terms(truth, trajectory, score)
+        return Outcome(score, sum(terms.values()), terms)
+
+    def fingerprint(self) -> str:
+        """Hash of all that may change a score: environment id, profile, tool specs, prompts, data, scorer."""
+        probe = self.opening(Task("probe", self.family, "probe"))
+        return digest(
+            [self.name, self.profile, self.specs, [m.text for m in probe], self.data_hash(), self.scorer_version]
+        )
+
+    def data_hash(self) -> str:
+        """Hash of what the tools work on (an index, a repository); empty where tasks hold it all."""
+        return ""
+
+    def set_reward(self, config: Record) -> None:
+        """Replace the reward settings; takes effect with the next episode that ends."""
+        if type(config) is not type(self.reward_config):
+            raise ConfigError(
+                f"{self.name}: reward settings must be a {type(self.reward_config).__name__}, not {type(config).__name__}"
+            )
+        self.reward_config = config
+
+    # -- gymnasium ----------------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[View, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: alone it selects the task `order[seed % n]`; without one a task is drawn from `np_random`.
+            options: `{"task": id}` names the task.
+        """
+        super().reset(seed=seed)
+        named = self._named_task(options) if options else None
+        if seed is None:
+            drawn = int(self.np_random.integers(2**31))
+            task = named or self.tasks[drawn % len(self.tasks)]
+            episode = self._open(task, drawn, seeding.np_random(drawn)[0])
+        else:
+            episode = self._open(named or self.tasks[seed % len(self.tasks)], seed, self.np_random)
+        self.episode = episode
+        return episode.view, {"task": episode.task.id, "usage": _usage(episode)}
+
+    def _named_task(self, options: Mapping[str, Any]) -> Task | None:
+        unknown = set(options) - {"task"}
+        if unknown:
+            raise ConfigError(f"{self.name}: unknown reset options {sorted(unknown)}; offered: ['task']")
+        return self.task(options["task"])
+
+    def step(self, action: Turn) -> tuple[View, float, bool, bool, dict[str, Any]]:
+        """Take one turn; reward is 0 until the end.
+
+        Raises:
+            EpisodeOver: before `reset` or after the end.
+            ConfigError: the action is no `Turn`.
+        """
+        episode = self.episode
+        if episode is None:
+            raise EpisodeOver(f"{self.name}: call reset before step")
+        if not isinstance(action, Turn):
+            raise ConfigError(
+                f"{self.name}: an action is an agentgym.Turn, not {type(action).__name__}; "
+                "wrap the environment in agentgym.TextActions to act by text"
+            )
+        view = drive(episode.step(action)) if not episode.suspends(action) else run(episode.step(action))
+        info: dict[str, Any] = {"task": episode.task.id, "usage": _usage(episode)}
+        if episode.stop is None:
+            return view, 0.0, False, False, info
+        outcome = self.outcome(episode.trajectory(sealed=False))
+        info["score"] = outcome.score.value
+        info["metrics"] = dict(outcome.score.metrics)
+        info["reward_terms"] = dict(outcome.terms)
+        info["stop"] = str(episode.stop)
+        return view, outcome.reward, True, False, info
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The current view as text, for `render_mode="ansi"`."""
+        if self.render_mode is None or self.episode is None:
+            return None
+        return "\n\n".join(f"{m.role}: {render_message(m)}" for m in self.episode.view.messages)
+
+
+def _usage(episode: Episode) -> dict[str, int]:
+    usage = episode.usage
+    return {
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "calls": usage.calls,
+        "turns": usage.turns,
+        "context": episode.context.used,
+    }
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, without an event loop (0.4 µs; a loop costs 80)."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+    coroutine.close()
+    raise RuntimeError("a coroutine that was to run without a loop suspended")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end from synchronous code, inside a running loop (a notebook) or not."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    box: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            box.append(asyncio.run(coroutine))
+        except BaseException as error:  # handed to the caller's thread, whatever it is
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return box[0]

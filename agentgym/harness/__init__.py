@@ -1,0 +1,1 @@
+"""Tools, view, context window, effects, Episode: the same object in training, evaluation and deployment."""

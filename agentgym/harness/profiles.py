@@ -1,0 +1,45 @@
+"""A profile: the limits of an episode as one frozen record. They are part of the task, so a changed limit is a changed
+task: it changes the environment's fingerprint and makes a run `custom`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agentgym.core.errors import ConfigError
+from agentgym.core.records import Record
+
+
+class Profile(Record, frozen=True, kw_only=True):
+    """Limits of an episode, in tokens of the pinned `counter` and in turns.
+
+    Defaults are Context-1's (report §Context: budget 32,768, soft threshold at half). The rejection line, the per-call
+    cap with its floor, the reserve and the turn limit are those of the co-author's public code (arXiv 2606.02373).
+    `max_calls` is our choice: so many calls of one turn are run, further ones are refused in one line.
+    """
+
+    name: str
+    counter: str = "o200k"
+    budget_tokens: int | None = 32_768
+    soft_tokens: int | None = 16_384
+    hard_tokens: int | None = 24_326
+    call_tokens: int | None = 4_096
+    call_floor_tokens: int = 512
+    reserve_tokens: int = 500
+    max_turns: int = 128
+    max_calls: int = 16
+    oversize: Literal["truncate", "refuse"] = "truncate"
+    usage_line: bool = True
+
+    def __post_init__(self) -> None:
+        budget = self.budget_tokens
+        if self.max_turns < 1 or self.max_calls < 1:
+            raise ConfigError(f"profile {self.name!r}: max_turns and max_calls must be at least 1")
+        if budget is not None:
+            if budget <= self.reserve_tokens:
+                raise ConfigError(
+                    f"profile {self.name!r}: budget_tokens={budget} must exceed reserve_tokens={self.reserve_tokens}"
+                )
+            for name in ("soft_tokens", "hard_tokens"):
+                line = getattr(self, name)
+                if line is not None and not 0 < line <= budget:
+                    raise ConfigError(f"profile {self.name!r}: {name}={line} must lie in (0, {budget}]")
