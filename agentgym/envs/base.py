@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 
+from agentgym.agents.base import Agent
+from agentgym.agents.simple import MalformedAgent, NullAgent, RandomAgent
 from agentgym.core.errors import ConfigError, EpisodeOver, UnknownName
 from agentgym.core.graph import View
 from agentgym.core.hashing import digest
@@ -59,6 +61,11 @@ class ToolEnv(gym.Env[View, Turn]):
     family: ClassVar[str]
     scorer_version: ClassVar[str] = "1"
     tools: type[Toolset]
+    agents: ClassVar[Mapping[str, Callable[[Any], Agent]]] = {
+        "null": lambda env: NullAgent(),
+        "random": lambda env: RandomAgent(),
+        "malformed": lambda env: MalformedAgent(),
+    }
 
     def __init__(
         self,
@@ -107,6 +114,16 @@ class ToolEnv(gym.Env[View, Turn]):
     def offered(self) -> Sequence[str] | None:
         """Names of the tools that agents are told of; None for all."""
         return None
+
+    def agent(self, name: str) -> Agent:
+        """The scripted agent of that name.
+
+        Raises:
+            UnknownName: this environment has none of that name.
+        """
+        if name not in self.agents:
+            raise UnknownName("agent", name, self.agents)
+        return self.agents[name](self)
 
     # -- episodes -----------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,8 @@ import msgspec
 import numpy as np
 
 from agentgym.core.graph import View, grow
-from agentgym.core.records import Message, Part, ToolCall, ToolSpec, Turn
-
-_WORDS = ("river", "award", "bridge", "founded", "album", "museum", "year", "team", "island", "report", "north", "first")
-_ANSWER_RATE = 0.05  # of sampled turns are a final answer, so that random play ends
+from agentgym.core.records import Message, Part, ToolSpec, Turn
+from agentgym.harness.sampling import random_turn, random_words
 
 
 class ViewSpace(gym.Space[View]):
@@ -32,7 +30,7 @@ class ViewSpace(gym.Space[View]):
 
     def sample(self, mask: Any = None, probability: Any = None) -> View:
         """A view of one user message."""
-        return View(grow(None, [Message("user", (Part(_words(self.np_random)),))]))
+        return View(grow(None, [Message("user", (Part(random_words(self.np_random)),))]))
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, View)
@@ -59,12 +57,7 @@ class TurnSpace(gym.Space[Turn]):
 
     def sample(self, mask: Any = None, probability: Any = None) -> Turn:
         """A random valid turn: one call with arguments drawn from its JSON schema, or a text."""
-        rng = self.np_random
-        if not self.tools or rng.random() < _ANSWER_RATE:
-            return Turn(_words(rng))
-        spec = self.tools[int(rng.integers(len(self.tools)))]
-        arguments = msgspec.json.encode(draw(spec.parameters, rng)).decode()
-        return Turn(tool_calls=(ToolCall("c0", spec.name, arguments),))
+        return random_turn(self.tools, self.np_random)
 
     def contains(self, x: Any) -> bool:
         if not isinstance(x, Turn):
@@ -82,34 +75,3 @@ class TurnSpace(gym.Space[Turn]):
 
     def __repr__(self) -> str:
         return f"TurnSpace({', '.join(spec.name for spec in self.tools)})"
-
-
-def draw(schema: dict[str, Any], rng: np.random.Generator) -> Any:
-    """A random value of a JSON schema as `harness.tool` makes them."""
-    if "enum" in schema:
-        return schema["enum"][int(rng.integers(len(schema["enum"])))]
-    if "anyOf" in schema:
-        return draw(schema["anyOf"][int(rng.integers(len(schema["anyOf"])))], rng)
-    match schema.get("type"):
-        case "object":
-            required = set(schema.get("required", ()))
-            properties = schema.get("properties", {}).items()
-            return {key: draw(item, rng) for key, item in properties if key in required or rng.random() < 0.5}
-        case "array":
-            low = schema.get("minItems", 0)
-            return [draw(schema.get("items", {}), rng) for _ in range(int(rng.integers(low, low + 4)))]
-        case "integer":
-            low = schema.get("minimum", -100)
-            return int(rng.integers(low, schema.get("maximum", max(low, 0) + 100) + 1))
-        case "number":
-            return round(float(rng.normal()), 3)
-        case "boolean":
-            return bool(rng.integers(2))
-        case "null":
-            return None
-        case _:
-            return _words(rng)
-
-
-def _words(rng: np.random.Generator) -> str:
-    return " ".join(_WORDS[i] for i in rng.integers(len(_WORDS), size=int(rng.integers(1, 4))))

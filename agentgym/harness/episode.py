@@ -95,6 +95,11 @@ class Episode:
         return len(self._steps)
 
     @property
+    def last_messages(self) -> tuple[Message, ...]:
+        """Result messages of the last turn."""
+        return self._steps[-1].messages if self._steps else ()
+
+    @property
     def free_tokens(self) -> int:
         """Tokens that tool results may still use, the reserve for the next answer taken off."""
         budget = self.profile.budget_tokens

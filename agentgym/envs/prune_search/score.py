@@ -1,0 +1,179 @@
+"""How a PruneSearch trajectory scores. Pure functions of task, truth and trajectory; the leaderboard reads nothing else.
+
+Only chunks that the episode has shown can count: ids are guessable, and a guess is no retrieval (our choice; the report
+does not say). At most `answer_chunks` returned ids are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from agentgym.core.records import Score, Trajectory, Truth
+
+_DOCUMENT = re.compile(r"""<document\s+id\s*=\s*["']?([^"'>\s]+)["']?\s*/?>""", re.I)
+_DOCUMENT_BODY = re.compile(r"<document(?:\s+id)?\s*>\s*([^<\s]+)\s*<", re.I)
+_LINE = re.compile(r"^\s*(?:\d+[.)]\s+|[-*]\s+)?[\[\"'`(]?([^\s\[\]\"'`(),;]+)", re.M)
+
+
+class SearchTruth(msgspec.Struct, frozen=True):
+    """What is known of a search task.
+
+    `level` says whether ids are chunks or documents (then a chunk counts as its document). `facts` lists, per fact, the
+    ids in which it stands; `relevant` is their union; `answer_ids` hold the answer (empty: not known).
+    """
+
+    relevant: tuple[str, ...]
+    level: Literal["chunk", "document"] = "chunk"
+    answer: str | None = None
+    answer_ids: tuple[str, ...] = ()
+    facts: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, truth: Truth) -> SearchTruth:
+        """Read from a truth's payload; what scoring does not use is ignored."""
+        return msgspec.convert(truth.payload, cls)
+
+
+def parse_answer(text: str, limit: int) -> tuple[str, ...]:
+    """Chunk ids that an answer ranks, best first, without repeats, at most `limit`.
+
+    Read in this order, the first form that occurs: `<Document id="x">` (or `<Document id>x</Document>`), a JSON list of
+    ids or of objects with `id`, one id at the start of each line.
+    """
+    found = [match[0] or match[1] for match in re.findall(f"(?:{_DOCUMENT.pattern})|(?:{_DOCUMENT_BODY.pattern})", text, re.I)]
+    if not found:
+        found = _json_ids(text) or _LINE.findall(text)
+    return tuple(dict.fromkeys(found))[:limit]
+
+
+def _json_ids(text: str) -> list[str]:
+    try:
+        items = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    if not isinstance(items, list):
+        return []
+    ids = [item.get("id") if isinstance(item, dict) else item for item in items]
+    return [item for item in ids if isinstance(item, str)]
+
+
+def document_of(chunk_id: str) -> str:
+    """`doc_3` → `doc`."""
+    return chunk_id.rpartition("_")[0]
+
+
+def f_beta(precision: float, recall: float, beta: float) -> float:
+    """(1+β²)PR/(β²P+R), 0 when both are 0."""
+    bottom = beta * beta * precision + recall
+    return (1 + beta * beta) * precision * recall / bottom if bottom else 0.0
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What was returned, met and pruned, in the truth's own units."""
+
+    returned: tuple[str, ...]
+    met: frozenset[str]
+    pruned: tuple[str, ...]
+    precision: float
+    recall: float
+    fact_recall: float
+    trajectory_recall: float
+    trajectory_fact_recall: float
+    answer_found: float | None
+
+
+def find(truth: SearchTruth, returned: Sequence[str], met: Iterable[str], pruned: Iterable[str] = ()) -> Found:
+    """Compare returned, met and pruned chunks with the truth."""
+    unit = document_of if truth.level == "document" else str
+    met_chunks = set(met)
+    output = tuple(dict.fromkeys(unit(chunk) if chunk in met_chunks else f"unmet:{chunk}" for chunk in returned))
+    seen = frozenset(unit(chunk) for chunk in met_chunks)
+    relevant, hits = set(truth.relevant), set(output)
+    facts = truth.facts or tuple((item,) for item in truth.relevant)
+    answer = None if not truth.answer_ids else float(any(item in hits for item in truth.answer_ids))
+    return Found(
+        returned=output,
+        met=seen,
+        pruned=tuple(unit(chunk) for chunk in pruned),
+        precision=len(hits & relevant) / len(hits) if hits else 0.0,
+        recall=_share(item in hits for item in relevant),
+        fact_recall=_share(any(item in hits for item in fact) for fact in facts),
+        trajectory_recall=_share(item in seen for item in relevant),
+        trajectory_fact_recall=_share(any(item in seen for item in fact) for fact in facts),
+        answer_found=answer,
+    )
+
+
+def _share(flags: Iterable[bool]) -> float:
+    items = list(flags)
+    return sum(items) / len(items) if items else 0.0
+
+
+def found(truth: Truth, trajectory: Trajectory, answer_chunks: int) -> Found:
+    """`find` for one trajectory."""
+    met = [chunk for step in trajectory.steps for chunk in step.shown]
+    pruned = [chunk for step in trajectory.steps for chunk in step.pruned]
+    return find(SearchTruth.of(truth), parse_answer(trajectory.answer, answer_chunks), met, pruned)
+
+
+def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Score:
+    """All metrics of the report (§1 Metrics).
+
+    The headline is `final_answer_found`; where no answer is known it is F1. `success` is 1 when the answer was found, or,
+    where none is known, when everything relevant was returned. `prune_accuracy` = 1 − relevant pruned / pruned.
+    """
+    got = found(truth, trajectory, answer_chunks)
+    f1 = f_beta(got.precision, got.recall, 1.0)
+    headline = f1 if got.answer_found is None else got.answer_found
+    results = [result for step in trajectory.steps for result in step.results]
+    relevant = set(SearchTruth.of(truth).relevant)
+    turns = len(trajectory.steps)
+    return Score(
+        headline,
+        {
+            "success": got.answer_found if got.answer_found is not None else float(got.recall == 1.0),
+            "final_answer_found": got.answer_found,
+            "recall": got.recall,
+            "precision": got.precision,
+            "f1": f1,
+            "fact_recall": got.fact_recall,
+            "trajectory_recall": got.trajectory_recall,
+            "trajectory_fact_recall": got.trajectory_fact_recall,
+            "prune_accuracy": 1 - _share(chunk in relevant for chunk in got.pruned) if got.pruned else None,
+            "calls_per_turn": trajectory.usage.calls / turns if turns else 0.0,
+            "turns": float(turns),
+            "tokens": float(trajectory.usage.tokens_in + trajectory.usage.tokens_out),
+            "context_peak": float(max((step.used for step in trajectory.steps), default=0)),
+            "invalid_call_rate": _share(result.error is not None for result in results),
+        },
+    )
+
+
+def fuse_rollouts(truth: Truth, trajectories: Sequence[Trajectory], answer_chunks: int = 30, k: int = 60) -> Score:
+    """Score of n rollouts of one task fused by reciprocal rank ("4x" for n = 4; k from the co-author's code).
+
+    Ties go to the id. Chunks met by any rollout count as met.
+    """
+    ranks: dict[str, float] = {}
+    for trajectory in trajectories:
+        for rank, chunk in enumerate(parse_answer(trajectory.answer, answer_chunks), 1):
+            ranks[chunk] = ranks.get(chunk, 0.0) + 1 / (k + rank)
+    order = sorted(ranks, key=lambda chunk: (-round(ranks[chunk], 12), chunk))[:answer_chunks]
+    met = [chunk for trajectory in trajectories for step in trajectory.steps for chunk in step.shown]
+    got = find(SearchTruth.of(truth), order, met)
+    f1 = f_beta(got.precision, got.recall, 1.0)
+    return Score(
+        f1 if got.answer_found is None else got.answer_found,
+        {
+            "final_answer_found": got.answer_found,
+            "recall": got.recall,
+            "precision": got.precision,
+            "f1": f1,
+            "fact_recall": got.fact_recall,
+            "trajectory_recall": got.trajectory_recall,
+        },
+    )

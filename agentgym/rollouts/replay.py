@@ -1,0 +1,87 @@
+"""Replay: run a trajectory's recorded actions in a fresh environment and compare all that it says.
+
+Recorded effects (rankings, endpoint replies) are fed back and checked by their declared rules; everything else must be
+equal to the byte, which the leaf id of every view says.
+"""
+
+from __future__ import annotations
+
+from agentgym.core.errors import AgentgymError, ReplayMismatch
+from agentgym.core.records import Record, Score, StopReason, Trajectory
+from agentgym.envs.base import Outcome, ToolEnv, run
+from agentgym.harness.effects import ReplayLog
+from agentgym.harness.episode import Episode
+
+
+class Replay(Record, frozen=True):
+    """What a replay found: `problems` is empty when everything agreed; `outcome` is the replayed score and reward."""
+
+    task: str
+    problems: tuple[str, ...]
+    outcome: Outcome | None = None
+
+
+def replay(env: ToolEnv, trajectory: Trajectory, *, score: Score | None = None, verify: bool = True) -> Replay:
+    """Play a trajectory again.
+
+    Args:
+        env: a fresh environment like the recorded one.
+        trajectory: sealed record.
+        score: the recorded score, compared too when given.
+        verify: check recorded effects by their rules (computes them again); False only feeds them.
+    """
+    return run(replay_async(env, trajectory, score=score, verify=verify))
+
+
+async def replay_async(
+    env: ToolEnv, trajectory: Trajectory, *, score: Score | None = None, verify: bool = True
+) -> Replay:
+    """`replay` inside a running event loop."""
+    problems: list[str] = []
+    fingerprint = env.fingerprint()
+    if trajectory.fingerprint != fingerprint:
+        problems.append(
+            f"recorded in another environment: fingerprint {trajectory.fingerprint[:12]}, this one has {fingerprint[:12]} "
+            "(profile, tools, prompts, index or scorer differ)"
+        )
+        return Replay(trajectory.task, tuple(problems))
+    log = ReplayLog([step.effects for step in trajectory.steps], verify=verify)
+    try:
+        episode = env.open(trajectory.task, trajectory.seed, log)
+        problems += await _steps(episode, trajectory)
+    except (AgentgymError, ReplayMismatch) as error:
+        return Replay(trajectory.task, (*problems, *log.problems, str(error)))
+    problems += log.problems
+    if episode.stop is None and trajectory.stop is StopReason.CANCELLED:
+        episode.cancel()
+    if episode.stop != trajectory.stop:
+        problems.append(f"the episode ended with {episode.stop}, on record is {trajectory.stop}")
+    outcome = env.outcome(episode.trajectory(sealed=False))
+    if score is not None and outcome.score != score and trajectory.stop is not StopReason.CANCELLED:
+        problems.append(f"score {outcome.score.value} differs from the recorded {score.value}")
+    return Replay(trajectory.task, tuple(problems), outcome)
+
+
+async def _steps(episode: Episode, trajectory: Trajectory) -> list[str]:
+    """Play all turns; stops at the first view that differs and says where."""
+    if episode.view.id != trajectory.opening_leaf:
+        return ["the opening messages differ from the record"]
+    if episode.task.digest() != trajectory.task_hash:
+        return [f"task {trajectory.task!r} differs from the recorded one"]
+    for number, step in enumerate(trajectory.steps, 1):
+        if episode.stop is not None:
+            return [f"turn {number}: on record, but the episode has ended ({episode.stop})"]
+        view = await episode.step(step.turn)
+        if view.id != step.leaf:
+            return [f"turn {number}: the view differs from the record{_first_difference(episode, step.messages)}"]
+    return []
+
+
+def _first_difference(episode: Episode, recorded: tuple[object, ...]) -> str:
+    lived = episode.last_messages
+    for i, (mine, theirs) in enumerate(zip(lived, recorded, strict=False)):
+        if mine != theirs:
+            return f": result {i} is {str(mine)[:160]!r}, on record is {str(theirs)[:160]!r}"
+    if len(lived) != len(recorded):
+        return f": {len(lived)} result messages, on record are {len(recorded)}"
+    return " (in an earlier message, or in the action itself)"
