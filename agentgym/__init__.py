@@ -15,8 +15,21 @@ __version__ = "0.1.0"
 
 # Public name → module that defines it.
 _PUBLIC = {
+    "ChatAgent": "agentgym.agents.chat",
+    "Index": "agentgym.retrieval.index",
     "Message": "agentgym.core.records",
     "Part": "agentgym.core.records",
+    "Run": "agentgym.evaluation.run",
+    "SearchReward": "agentgym.envs.prune_search.reward",
+    "TextActions": "agentgym.envs.wrappers",
+    "episode": "agentgym.rollouts.segments",
+    "evaluate": "agentgym.evaluation.run",
+    "load_rewards": "agentgym.evaluation.frames",
+    "load_runs": "agentgym.evaluation.frames",
+    "load_steps": "agentgym.evaluation.frames",
+    "read_corpus": "agentgym.corpus.readers",
+    "read_tasks": "agentgym.corpus.queries",
+    "rollout": "agentgym.rollouts.segments",
     "Profile": "agentgym.harness.profiles",
     "Score": "agentgym.core.records",
     "Task": "agentgym.core.records",

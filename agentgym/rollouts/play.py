@@ -77,18 +77,24 @@ class Player:
         self._fingerprint = self.env.fingerprint()
 
     async def play(self, planned: Planned) -> tuple[EpisodeRow, Trajectory]:
-        """Play one planned episode; never raises for what agent or environment do."""
-        for attempt in range(self.infra_retries + 1):
+        """Play one planned episode. Raises ConfigError alone: whatever else goes wrong is a status."""
+        attempt = 0
+        row, trajectory = await self._attempt(planned)
+        while row.status is Status.INFRA_ERROR and attempt < self.infra_retries:
+            attempt += 1
             row, trajectory = await self._attempt(planned)
-            if row.status is not Status.INFRA_ERROR:
-                break
-        return (row if attempt == 0 else msgspec.structs.replace(row, tags={**row.tags, "attempts": attempt + 1})), trajectory
+        return (
+            row if attempt == 0 else msgspec.structs.replace(row, tags={**row.tags, "attempts": attempt + 1})
+        ), trajectory
 
     async def _attempt(self, planned: Planned) -> tuple[EpisodeRow, Trajectory]:
         started = time.perf_counter()
         episode = self.env.open(planned.task, planned.seed)
         status, error = await self._live(episode, planned)
-        trajectory = episode.trajectory(env=self.env.name, fingerprint=self._fingerprint)
+        trajectory = msgspec.structs.replace(
+            episode.trajectory(env=self.env.name, fingerprint=self._fingerprint),
+            reward=msgspec.to_builtins(self.env.reward_config) or {},
+        )
         outcome = Outcome(Score(0.0), 0.0, {})
         if status is Status.COMPLETED or status is Status.TRUNCATED:
             outcome = self.env.outcome(trajectory)
@@ -108,7 +114,9 @@ class Player:
         except InfraError as error:
             episode.cancel()
             return Status.INFRA_ERROR, _one_line(error)
-        except Exception as error:  # the one broad except: a broken episode must not take its siblings down
+        except ConfigError:  # a wrong key or model is the user's to mend, and would break every episode alike
+            raise
+        except Exception as error:  # noqa: BLE001 — the one broad except: a broken episode must not take its siblings down
             episode.cancel()
             return Status.AGENT_ERROR, _one_line(error)
         return Status.COMPLETED, None

@@ -38,7 +38,7 @@ def run_episodes(
     processes: int = 1,
     time_limit_s: float | None = None,
     infra_retries: int = 2,
-    price: Callable[[EpisodeRow], float | None] | None = None,
+    price: Callable[[Trajectory], float | None] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Play what of the store's plan is not done yet.
@@ -64,7 +64,7 @@ def run_episodes(
 
     def finish(row: EpisodeRow, trajectory: Trajectory) -> None:
         if price is not None:
-            row = msgspec.structs.replace(row, cost_usd=price(row))
+            row = msgspec.structs.replace(row, cost_usd=price(trajectory))
         stored = store.add(row, trajectory)
         if progress is not None:
             progress(stored)
@@ -124,7 +124,8 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         limit=2**20,
     )
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         process.stdin.write(frame(setup))
         flying = 0
@@ -141,7 +142,7 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
                 )
             answer = msgspec.msgpack.decode(message, type=Answer)
             if answer.failure is not None or answer.row is None or answer.trajectory is None:
-                raise ConfigError(f"a worker process could not start: {answer.failure}")
+                raise ConfigError(f"{answer.failure}")
             flying -= 1
             finish(answer.row, answer.trajectory)
         process.stdin.close()

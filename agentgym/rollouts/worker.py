@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from agentgym.core.errors import ConfigError
 from agentgym.core.records import Record, Trajectory
 from agentgym.rollouts.manifest import EpisodeRow, Planned
 from agentgym.rollouts.play import EnvSpec, Player
@@ -64,7 +65,7 @@ async def _serve(reader: asyncio.StreamReader, out: int) -> None:
     try:
         agent = setup.agent if setup.agent is not None else pickle.loads(setup.pickled)
         player = Player(setup.spec, agent, time_limit_s=setup.time_limit_s, infra_retries=setup.infra_retries)
-    except Exception as error:  # told to the parent, which raises it to the user
+    except Exception as error:  # noqa: BLE001 — told to the parent, which raises it to the user
         _send(out, Answer(failure=f"{type(error).__name__}: {error}"))
         return
     running: set[asyncio.Task[None]] = set()
@@ -78,8 +79,12 @@ async def _serve(reader: asyncio.StreamReader, out: int) -> None:
 
 
 async def _play(player: Player, planned: Planned, out: int) -> None:
-    row, trajectory = await player.play(planned)
-    _send(out, Answer(row, trajectory))
+    try:
+        row, trajectory = await player.play(planned)
+    except ConfigError as error:
+        _send(out, Answer(failure=str(error)))
+    else:
+        _send(out, Answer(row, trajectory))
 
 
 def _send(out: int, answer: Answer) -> None:

@@ -62,7 +62,9 @@ def turn_penalty(turns: int, config: SearchReward) -> float:
     return config.turn_max * min(1.0, max(0.0, over))
 
 
-def reward_terms(truth: Truth, trajectory: Trajectory, config: SearchReward, answer_chunks: int = 30) -> dict[str, float]:
+def reward_terms(
+    truth: Truth, trajectory: Trajectory, config: SearchReward, answer_chunks: int = 30
+) -> dict[str, float]:
     """The reward's terms by name; they sum to the reward (`clamp` is the residual)."""
     got = found(truth, trajectory, answer_chunks)
     terms = {
@@ -71,8 +73,8 @@ def reward_terms(truth: Truth, trajectory: Trajectory, config: SearchReward, ans
         "answer": config.answer_bonus * (got.answer_found or 0.0),
     }
     before = sum(terms.values())
-    terms["prune_run"] = -prune_penalty(trajectory, config)
-    terms["turns"] = -turn_penalty(len(trajectory.steps), config)
+    terms["prune_run"] = 0.0 - prune_penalty(trajectory, config)
+    terms["turns"] = 0.0 - turn_penalty(len(trajectory.steps), config)
     raw = sum(terms.values())
     floor = config.floor if trajectory.stop is StopReason.ANSWER else 0.0
     terms["clamp"] = max(floor, min(raw, before)) - raw

@@ -7,16 +7,18 @@ does not say). At most `answer_chunks` returned ids are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
 from agentgym.core.records import Score, Trajectory, Truth
+from agentgym.retrieval.fusion import RRF_K, rrf
 
-_DOCUMENT = re.compile(r"""<document\s+id\s*=\s*["']?([^"'>\s]+)["']?\s*/?>""", re.I)
-_DOCUMENT_BODY = re.compile(r"<document(?:\s+id)?\s*>\s*([^<\s]+)\s*<", re.I)
-_LINE = re.compile(r"^\s*(?:\d+[.)]\s+|[-*]\s+)?[\[\"'`(]?([^\s\[\]\"'`(),;]+)", re.M)
+_DOCUMENT = re.compile(
+    r"""<document\b(?:\s+id)?(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>/]+))\s*/?>|\s*>\s*([^<\n]*?)\s*</document)""", re.I
+)
+_BULLET = re.compile(r"^(?:\d+[.)]\s+|[-*]\s+)?[\[\"'`(<]*")
 
 
 class SearchTruth(msgspec.Struct, frozen=True):
@@ -38,16 +40,28 @@ class SearchTruth(msgspec.Struct, frozen=True):
         return msgspec.convert(truth.payload, cls)
 
 
-def parse_answer(text: str, limit: int) -> tuple[str, ...]:
+def parse_answer(text: str, limit: int, known: Collection[str] = ()) -> tuple[str, ...]:
     """Chunk ids that an answer ranks, best first, without repeats, at most `limit`.
 
     Read in this order, the first form that occurs: `<Document id="x">` (or `<Document id>x</Document>`), a JSON list of
-    ids or of objects with `id`, one id at the start of each line.
+    ids or of objects with `id`, one id at the start of each line (the longest of the `known` ids that the line begins
+    with, else its first word).
     """
-    found = [match[0] or match[1] for match in re.findall(f"(?:{_DOCUMENT.pattern})|(?:{_DOCUMENT_BODY.pattern})", text, re.I)]
+    found = ["".join(groups).strip() for groups in _DOCUMENT.findall(text)]
     if not found:
-        found = _json_ids(text) or _LINE.findall(text)
-    return tuple(dict.fromkeys(found))[:limit]
+        found = _json_ids(text) or [_line_id(line, known) for line in text.splitlines() if line.strip()]
+    return tuple(dict.fromkeys(item for item in found if item))[:limit]
+
+
+def _line_id(line: str, known: Collection[str]) -> str:
+    rest = line.strip()
+    rest = rest[_BULLET.match(rest).end() :]  # type: ignore[union-attr]
+    words = re.split(r"(\s+)", rest)[:40]
+    for count in range(len(words), 0, -1):
+        candidate = "".join(words[:count]).rstrip(" \t\"'`,;:.)]>")
+        if candidate in known:
+            return candidate
+    return words[0].rstrip("\"'`,;:.)]>")
 
 
 def _json_ids(text: str) -> list[str]:
@@ -115,9 +129,9 @@ def _share(flags: Iterable[bool]) -> float:
 
 def found(truth: Truth, trajectory: Trajectory, answer_chunks: int) -> Found:
     """`find` for one trajectory."""
-    met = [chunk for step in trajectory.steps for chunk in step.shown]
+    met = dict.fromkeys(chunk for step in trajectory.steps for chunk in step.shown)
     pruned = [chunk for step in trajectory.steps for chunk in step.pruned]
-    return find(SearchTruth.of(truth), parse_answer(trajectory.answer, answer_chunks), met, pruned)
+    return find(SearchTruth.of(truth), parse_answer(trajectory.answer, answer_chunks, met), met, pruned)
 
 
 def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Score:
@@ -153,17 +167,14 @@ def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Scor
     )
 
 
-def fuse_rollouts(truth: Truth, trajectories: Sequence[Trajectory], answer_chunks: int = 30, k: int = 60) -> Score:
+def fuse_rollouts(truth: Truth, trajectories: Sequence[Trajectory], answer_chunks: int = 30, k: int = RRF_K) -> Score:
     """Score of n rollouts of one task fused by reciprocal rank ("4x" for n = 4; k from the co-author's code).
 
     Ties go to the id. Chunks met by any rollout count as met.
     """
-    ranks: dict[str, float] = {}
-    for trajectory in trajectories:
-        for rank, chunk in enumerate(parse_answer(trajectory.answer, answer_chunks), 1):
-            ranks[chunk] = ranks.get(chunk, 0.0) + 1 / (k + rank)
-    order = sorted(ranks, key=lambda chunk: (-round(ranks[chunk], 12), chunk))[:answer_chunks]
-    met = [chunk for trajectory in trajectories for step in trajectory.steps for chunk in step.shown]
+    met = dict.fromkeys(chunk for trajectory in trajectories for step in trajectory.steps for chunk in step.shown)
+    rankings = [parse_answer(trajectory.answer, answer_chunks, met) for trajectory in trajectories]
+    order = rrf(rankings, k=k, depth=answer_chunks)[:answer_chunks]
     got = find(SearchTruth.of(truth), order, met)
     f1 = f_beta(got.precision, got.recall, 1.0)
     return Score(

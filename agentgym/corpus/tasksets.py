@@ -1,0 +1,139 @@
+"""Named task sets: `suite/split`, pinned by hash, found in the package or built on this machine at first use.
+
+A suite file (`benchmarks/suites/*.toml`, in the wheel as package data) says what a suite is made of and how it is run: a
+task set and corpus a split, pinned by hash, and the protocol (environment, profile, trials, seeds, scorer version). Small
+sets ship as package data; others are generated from their seeds into the user's cache by the `builder` that the file
+names, and refused if their hash is not the pinned one.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agentgym.core.errors import ConfigError, IndexMismatch, UnknownName
+from agentgym.core.records import Record
+from agentgym.corpus.tasks import read_manifest
+
+_PACKAGE = Path(__file__).resolve().parent.parent / "data"
+_CHECKOUT_SUITES = Path(__file__).resolve().parents[2] / "benchmarks" / "suites"
+
+_LOG = logging.getLogger("agentgym")
+
+Builder = Callable[[str, str, Path], None]
+"""Makes a task set: `builder(suite, split, folder)`."""
+
+
+class SplitPin(Record, frozen=True):
+    """A split of a suite: how many tasks, and the one hash of corpus, tasks and truth (`TaskSet.digest`)."""
+
+    tasks: int
+    digest: str
+
+
+class Suite(Record, frozen=True, kw_only=True):
+    """A suite file. `retrieval` says which legs its index has; `builder` is `module:function` for sets not in the package."""
+
+    id: str
+    title: str
+    family: str
+    env: str
+    profile: str
+    splits: dict[str, SplitPin]
+    default_split: str = "test"
+    trials: int = 1
+    seed_base: int = 0
+    scorer: str = "1"
+    retrieval: str = "hybrid"
+    builder: str | None = None
+
+    def split(self, name: str) -> SplitPin:
+        """The split of that name."""
+        if name not in self.splits:
+            raise UnknownName(f"split of suite {self.id}", name, self.splits)
+        return self.splits[name]
+
+
+def cache_dir() -> Path:
+    """Where built task sets and indexes live: `AGENTGYM_CACHE`, else `$XDG_CACHE_HOME/agentgym`, else `~/.cache/agentgym`."""
+    named = os.environ.get("AGENTGYM_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
+
+
+@functools.lru_cache(maxsize=1)
+def suites() -> dict[str, Suite]:
+    """All suites by id."""
+    folder = _CHECKOUT_SUITES if _CHECKOUT_SUITES.is_dir() else _PACKAGE / "suites"
+    found = {}
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            suite = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Suite)
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+            raise ConfigError(f"suite file {path}: {error}") from None
+        found[suite.id] = suite
+    return found
+
+
+def parse_name(name: str) -> tuple[Suite, str]:
+    """`suite` or `suite/split` → the suite and the split's name."""
+    suite_id, _, split = name.partition("/")
+    known = suites()
+    if suite_id not in known:
+        raise UnknownName("suite", suite_id, known)
+    suite = known[suite_id]
+    split = split or suite.default_split
+    suite.split(split)
+    return suite, split
+
+
+def locate(name: str) -> Path:
+    """Folder of a task set: a folder given as such, the package's, the cache's; built there when it is not yet.
+
+    Args:
+        name: a folder, or `suite[/split]`.
+
+    Raises:
+        UnknownName: no such suite or split.
+        IndexMismatch: what was built is not what the suite file pins.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    suite, split = parse_name(name)
+    pin = suite.split(split)
+    shipped = _PACKAGE / suite.id / split
+    if shipped.is_dir():
+        return shipped
+    folder = cache_dir() / "tasks" / f"{suite.id}-{split}-{pin.digest[:12]}"
+    if folder.is_dir():
+        return folder
+    if suite.builder is None:
+        raise ConfigError(f"{name}: not in the package, and its suite file names no builder")
+    _LOG.info("building %s/%s (%d tasks) into %s", suite.id, split, pin.tasks, folder)
+    module, _, function = suite.builder.partition(":")
+    build: Builder = getattr(importlib.import_module(module), function)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        build(suite.id, split, scratch)
+        made = str(read_manifest(scratch)["digest"])
+        if made != pin.digest:
+            raise IndexMismatch(
+                f"{suite.id}/{split} was built with digest {made[:12]}, the suite file pins {pin.digest[:12]}: "
+                "this agentgym's generator is not the suite's"
+            )
+        if not folder.is_dir():  # another process may have been quicker
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return folder

@@ -1,0 +1,1 @@
+"""Suites, runs, statistics, cost, reports: what is learned from many episodes."""

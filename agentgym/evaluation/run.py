@@ -1,0 +1,266 @@
+"""`evaluate`: an agent over a task set, by the suite's protocol, into a run folder that resumes."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agentgym.agents.base import Agent
+from agentgym.core.errors import ConfigError
+from agentgym.core.records import Trajectory, Truth
+from agentgym.corpus.tasks import TaskSet, write_taskset
+from agentgym.corpus.tasksets import Suite, parse_name
+from agentgym.envs.base import ToolEnv
+from agentgym.evaluation.cost import cost, load_prices
+from agentgym.rollouts.manifest import EpisodeRow, Planned, RunManifest, machine, versions
+from agentgym.rollouts.play import EnvSpec
+from agentgym.rollouts.replay import Replay, replay
+from agentgym.rollouts.runner import run_episodes
+from agentgym.rollouts.store import RunStore
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_ENV = "PruneSearch-v0"
+_RUN = "@run/"  # in a manifest: a path inside the run folder, which may be moved
+
+
+def evaluate(
+    tasks: str | TaskSet | None,
+    agent: str | Agent,
+    *,
+    env: str | None = None,
+    split: str | None = None,
+    index: str | None = None,
+    retrieval: str | None = None,
+    profile: str | None = None,
+    trials: int | None = None,
+    seed_base: int | None = None,
+    limit: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    concurrency: int = 8,
+    processes: int = 1,
+    time_limit_s: float | None = None,
+    infra_retries: int = 2,
+    progress: Callable[[EpisodeRow, int, int], None] | None = None,
+    **env_kwargs: str,
+) -> Run:
+    """Play an agent over a task set and score it. Called again with the same arguments it goes on where it stopped.
+
+    Args:
+        tasks: a suite (`"prune-search-0"`, `"prune-search-0/dev"`), a task-set folder, a `TaskSet` from `read_tasks`, or
+            None for an environment that has its own tasks.
+        agent: a scripted agent's name, or an agent.
+        env: environment id; the suite's by default. `"module:Id-v0"` imports the module that registers it first.
+        split: the suite's split, when `tasks` does not name one.
+        profile: limits; the suite's by default. Another one makes the run `custom`.
+        trials: episodes a task, seeds `seed_base … seed_base + trials − 1`; the suite's by default.
+        seed_base: first seed; the suite's by default.
+        limit: only the first so many tasks (makes the run `custom`).
+        out: run folder; `runs/<tasks>-<agent>-<profile>` by default.
+        concurrency: episodes live at once. processes: over so many processes (1: in this one).
+        time_limit_s: wall-clock seconds an episode may take before it is cut.
+        infra_retries: how often an episode is played again that broke by no fault of the agent's.
+        progress: called with each finished row, the number done and the number planned.
+        index: folder of an index to search; `retrieval`: legs of the one that is built otherwise (both make it `custom`).
+        env_kwargs: more arguments of the environment, as strings.
+
+    Raises:
+        ConfigError: an argument is not what it must be, or `out` holds another run.
+        InfraError: the disk or a worker failed; what is finished is kept.
+    """
+    env_kwargs |= {key: value for key, value in (("index", index), ("retrieval", retrieval)) if value is not None}
+    for name, value in (("trials", trials), ("limit", limit)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{name}={value} must be at least 1")
+    suite, split_name, named = _resolve(tasks, split)
+    agent_name = agent if isinstance(agent, str) else agent.name
+    profile = profile or (suite.profile if suite else None)
+    folder = Path(out) if out is not None else Path("runs") / _slug(named or env or "tasks", agent_name, profile or "")
+    kwargs: dict[str, str] = {**env_kwargs, **({"profile": profile} if profile else {})}
+    if isinstance(tasks, TaskSet):
+        write_taskset(tasks, folder / "tasks")
+        kwargs["tasks"] = _RUN + "tasks"
+    elif named is not None:
+        kwargs["tasks"] = named
+    env_id = env or (suite.env if suite else DEFAULT_ENV)
+    spec = EnvSpec.of(env_id, _inside(kwargs, folder))
+    built = spec.build()
+    trials_ = trials or (suite.trials if suite else 1)
+    base = seed_base if seed_base is not None else (suite.seed_base if suite else 0)
+    chosen = built.tasks[:limit]
+    model = getattr(agent, "model", None)
+    manifest = RunManifest(
+        env=env_id,
+        agent=agent_name,
+        profile=built.profile.name,
+        episodes=tuple(Planned(task.id, k, base + k) for k in range(trials_) for task in chosen),
+        env_kwargs=kwargs,
+        suite=suite.id if suite else "",
+        split=split_name,
+        taskset=built.taskset_hash(),
+        model=model,
+        trials=trials_,
+        fingerprint=built.fingerprint(),
+        counter=built.profile.counter,
+        protocol="standard" if _standard(suite, built, trials_, base, limit, env_kwargs) else "custom",
+        versions=versions(),
+        machine=machine(),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv[0] else "",
+    )
+    with RunStore.create(folder, manifest) as store:
+        done, planned = len(store.done()), len(manifest.episodes)
+
+        def tell(row: EpisodeRow) -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(row, done, planned)
+
+        run_episodes(
+            store,
+            spec,
+            agent,
+            concurrency=concurrency,
+            processes=processes,
+            time_limit_s=time_limit_s,
+            infra_retries=infra_retries,
+            price=_pricer(model, store.manifest.date),
+            progress=tell,
+        )
+    return Run(folder)
+
+
+class Run:
+    """A finished or unfinished run folder: its rows, tables, report, replay and re-scoring."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.store = RunStore.open(self.path)
+
+    @property
+    def manifest(self) -> RunManifest:
+        """How the run was made."""
+        return self.store.manifest
+
+    @property
+    def rows(self) -> list[EpisodeRow]:
+        """Finished episodes in the order of the plan."""
+        return self.store.rows()
+
+    def metrics(self) -> dict[str, Any]:
+        """`{name: Estimate(mean, lo, hi, n)}` over the planned episodes."""
+        from agentgym.evaluation.summary import metrics
+
+        return dict(metrics(self.store))
+
+    def frame(self) -> pd.DataFrame:
+        """A row an episode, metrics as columns."""
+        from agentgym.evaluation.frames import load_runs
+
+        return load_runs([self.path])
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write an HTML report with plots and trajectories."""
+        from agentgym.evaluation.report import write_report
+
+        return write_report([self.path], path, truths=self.truths())
+
+    @cached_property
+    def env(self) -> ToolEnv:
+        """A fresh environment like the run's."""
+        kwargs: dict[str, Any] = _inside(self.manifest.env_kwargs, self.path)
+        return EnvSpec.of(self.manifest.env, kwargs).build()
+
+    def truths(self) -> Mapping[str, Truth]:
+        """What scoring knows of the run's tasks."""
+        return self.env.truths
+
+    def replay(self, *, verify: bool = True, progress: Callable[[int, int], None] | None = None) -> list[Replay]:
+        """Play every stored trajectory again; `problems` of each result is empty when all agreed."""
+        results = []
+        rows = [row for row in self.rows if row.trajectory]
+        for number, row in enumerate(rows, 1):
+            results.append(replay(self.env, self.store.trajectory(row), score=row.score, verify=verify))
+            if progress is not None:
+                progress(number, len(rows))
+        return results
+
+    def rescore(self, out: str | os.PathLike[str]) -> Run:
+        """Score the stored trajectories again with today's scorer, without running anything, into a new run folder."""
+        manifest = msgspec.structs.replace(self.manifest, fingerprint=self.env.fingerprint())
+        with RunStore.create(out, manifest) as store:
+            done = store.done()
+            for row in self.rows:
+                if row.key not in done:
+                    self._rescore(row, store)
+        return Run(out)
+
+    def _rescore(self, row: EpisodeRow, store: RunStore) -> None:
+        trajectory = self.store.trajectory(row) if row.trajectory else None
+        if trajectory is not None and row.status in {"completed", "truncated"}:
+            outcome = self.env.outcome(trajectory)
+            row = msgspec.structs.replace(row, score=outcome.score, reward=outcome.reward, reward_terms=outcome.terms)
+        store.add(row, trajectory)
+
+
+def _resolve(tasks: str | TaskSet | None, split: str | None) -> tuple[Suite | None, str, str | None]:
+    """The suite, the split and the name by which the environment finds the tasks."""
+    if tasks is None or isinstance(tasks, TaskSet):
+        return None, "", None
+    if Path(tasks).is_dir():
+        return None, "", str(tasks)
+    name = f"{tasks}/{split}" if split else tasks
+    suite, split_name = parse_name(name)
+    return suite, split_name, f"{suite.id}/{split_name}"
+
+
+def _standard(
+    suite: Suite | None, env: ToolEnv, trials: int, base: int, limit: int | None, env_kwargs: Mapping[str, str]
+) -> bool:
+    """Whether a run follows the suite's protocol to the letter."""
+    return (
+        suite is not None
+        and env.profile.name == suite.profile
+        and trials == suite.trials
+        and base == suite.seed_base
+        and (limit is None or limit >= len(env.tasks))
+        and not env_kwargs
+    )
+
+
+def _inside(kwargs: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Environment arguments with paths inside the run folder made whole."""
+    return {
+        key: str(folder / value.removeprefix(_RUN)) if value.startswith(_RUN) else value
+        for key, value in kwargs.items()
+    }
+
+
+def _pricer(model: str | None, date: str) -> Callable[[Trajectory], float | None] | None:
+    """Cost of an episode from the policy's own token counts; None where a turn reported none."""
+    if model is None:
+        return None
+    prices, day = load_prices(), datetime.datetime.fromisoformat(date).date()
+
+    def price(trajectory: Trajectory) -> float | None:
+        costs = [cost(step.turn.usage, model, prices, on=day) for step in trajectory.steps]
+        return (
+            None if any(item is None for item in costs) else round(sum(item for item in costs if item is not None), 9)
+        )
+
+    return price
+
+
+def _slug(*pieces: str) -> str:
+    text = "-".join(piece for piece in pieces if piece)
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in text)

@@ -1,0 +1,1 @@
+"""Run episodes, many at once; write, read and replay their trajectories."""
