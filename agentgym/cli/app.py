@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import typer
 
 from agentgym.cli import environments, evaluate, index, runs
@@ -29,7 +31,5 @@ def _version(
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     if version:
-        import agentgym
-
-        typer.echo(f"agentgym {agentgym.__version__}")
+        typer.echo(f"agentgym {importlib.metadata.version('agentgym-suite')}")
         raise typer.Exit

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 out = Console(highlight=False)
+if not out.is_terminal:
+    out.width = 160  # a file or a pipe has no width to keep to
 err = Console(stderr=True, highlight=False)
 
 

@@ -115,7 +115,8 @@ def evaluate(
                     processes=processes,
                     time_limit_s=time_limit,
                     progress=lambda row, done, planned: update(done, planned),
-                    **own,
+                    index=own.get("index"),
+                    retrieval=own.get("retrieval"),
                 )
             )
     _print(runs, as_json)
@@ -197,21 +198,24 @@ def _print(runs: list[Run], as_json: bool) -> None:
         objects = [_object(run, metrics) for run, metrics in zip(runs, found, strict=True)]
         console.print_json(objects[0] if len(objects) == 1 else {"runs": objects, "paired": paired})
         return
-    names = [name for name in SHOWN if any(name in metrics for metrics in found)]
-    rows = [
-        [run.manifest.agent, *(_cell(metrics.get(name)) for name in names)]
-        for run, metrics in zip(runs, found, strict=True)
-    ]
     first = runs[0].manifest
     where = f"{first.suite}/{first.split}" if first.suite else first.env
     console.table(
-        ["agent", *names], rows, f"{where}, profile {first.profile}, {len(first.episodes)} episodes, 95 % intervals"
+        ["", *(run.manifest.agent for run in runs)],
+        [
+            [name, *(_cell(metrics.get(name)) for metrics in found)]
+            for name in SHOWN
+            if any(name in metrics for metrics in found)
+        ],
+        f"{where}, profile {first.profile}, {len(first.episodes)} episodes, 95 % intervals",
     )
-    if paired:
-        cells: dict[str, list[str]] = {}
-        for item in paired:
-            cells.setdefault(f"{item['first']} − {item['second']}", []).append(_signed(item))
-        console.table(["paired difference", *PAIRED], [[pair, *row] for pair, row in cells.items()])
+    for item in paired:
+        if item["first"] == first.agent and item["mean"] is not None:
+            console.out.print(
+                f"{item['first']} − {item['second']}, paired: {item['metric']} "
+                f"{item['mean']:+.3f} [{item['lo']:+.3f}, {item['hi']:+.3f}]",
+                markup=False,
+            )
     for run in runs:
         console.say(f"{run.manifest.agent}: {run.path}")
 
@@ -221,10 +225,6 @@ def _cell(estimate: Any) -> str:
         return "–"
     digits = 0 if abs(estimate.mean) >= 100 else 1 if abs(estimate.mean) >= 10 else 3
     return f"{estimate.mean:,.{digits}f} [{estimate.lo:,.{digits}f}, {estimate.hi:,.{digits}f}]"
-
-
-def _signed(item: dict[str, Any]) -> str:
-    return "–" if item["mean"] is None else f"{item['mean']:+.3f} [{item['lo']:+.3f}, {item['hi']:+.3f}]"
 
 
 def _object(run: Run, metrics: dict[str, Any]) -> dict[str, Any]:

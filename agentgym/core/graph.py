@@ -11,20 +11,23 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from agentgym.core.hashing import canonical
 from agentgym.core.records import Message
 
 
-class Node:
-    """A message and what came before it. Immutable; `depth` counts from 1."""
+class Node(msgspec.Struct, eq=False):
+    """A message and what came before it. Immutable but for the id, which is kept once it was asked for."""
 
-    __slots__ = ("_id", "depth", "message", "parent")
+    parent: Node | None
+    message: Message
+    _id: bytes | None = None
 
-    def __init__(self, parent: Node | None, message: Message) -> None:
-        self.parent = parent
-        self.message = message
-        self.depth: int = parent.depth + 1 if parent is not None else 1
-        self._id: bytes | None = None
+    @property
+    def depth(self) -> int:
+        """Messages from the root to here, counted from 1."""
+        return sum(1 for _ in self.path())
 
     @property
     def id(self) -> str:
@@ -66,7 +69,7 @@ def message_tokens(message: Message) -> int:
     return tokens
 
 
-class View:
+class View(msgspec.Struct, eq=False):
     """What an agent sees: the messages from the opening to `leaf`.
 
     `kept` is the number of leading messages unchanged since the previous view (0 for the first): a prefix cache or a
@@ -74,12 +77,9 @@ class View:
     use and then kept.
     """
 
-    __slots__ = ("_messages", "kept", "leaf")
-
-    def __init__(self, leaf: Node | None, kept: int = 0) -> None:
-        self.leaf = leaf
-        self.kept = kept
-        self._messages: tuple[Message, ...] | None = None
+    leaf: Node | None
+    kept: int = 0
+    _messages: tuple[Message, ...] | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -101,7 +101,7 @@ class View:
         return sum(message_tokens(message) for message in self.messages)
 
     def __len__(self) -> int:
-        return self.leaf.depth if self.leaf is not None else 0
+        return len(self.messages)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View):

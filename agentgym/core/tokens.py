@@ -131,7 +131,7 @@ class Words:
 _COUNTERS: dict[str, type[O200k] | type[Words]] = {"o200k": O200k, "words": Words}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def counter(name: str) -> O200k | Words:
     """The counter of that name, one object a process."""
     if name not in _COUNTERS:

@@ -34,6 +34,8 @@ _WHITE = " \t\n\r\f\v\xa0"
 _FOLD = re.compile(f"[{_WHITE}]+")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# Python also knows codecs that are no character sets, such as base64 and unicode_escape.
+_WEB_CODECS = ("big5", "cp", "euc", "gb", "hz", "iso2022", "iso8859", "johab", "koi8", "mac", "shift", "tis")
 _NOTHING, _SPACE, _CELL, _LINE, _PARAGRAPH = range(5)  # what stands before the next text; the stronger one wins
 _BREAKS = ("", " ", " | ", "\n", "\n\n")
 
@@ -49,7 +51,7 @@ def read_page(data: bytes | str) -> Page:
     """Title and text of an HTML page; bytes are decoded by `decode_page`. Never fails on markup, however broken."""
     from selectolax.lexbor import LexborHTMLParser
 
-    markup = data if isinstance(data, str) else decode_page(data)
+    markup = data.removeprefix("\ufeff") if isinstance(data, str) else decode_page(data)
     tree = LexborHTMLParser(markup.encode("utf-8", "replace").decode("utf-8"))
     titles = (tree.css_first("head title"), tree.css_first("h1"))
     title = next((text for node in titles if node is not None and (text := _fold(node.text()))), "")
@@ -80,13 +82,12 @@ def _codec(label: str) -> str:
     """Python's name of a declared charset. As in browsers, Latin-1 means its superset windows-1252, and a page whose
     declaration could be read byte by byte is not UTF-16."""
     try:
-        b"".decode(label)
         name = codecs.lookup(label).name
     except LookupError:
         return "cp1252"
-    if name in ("iso8859-1", "ascii"):
-        return "cp1252"
-    return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else name
+    if name.startswith("utf"):
+        return "utf-8"
+    return name if name != "iso8859-1" and name.startswith(_WEB_CODECS) else "cp1252"
 
 
 def _fold(text: str) -> str:
@@ -156,6 +157,7 @@ class _Writer:
 
     def leave(self, tag: str) -> None:
         if tag in _CELLS:
+            self.pending = min(self.pending, _LINE)  # a paragraph that ends the row's last cell is no blank line
             return
         if tag == "tr" and self.rows:
             self.rows.pop()

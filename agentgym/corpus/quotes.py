@@ -35,8 +35,7 @@ _LINKS = (
     (re.compile(r"\[\d{1,3}\]"), ""),
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_POINT = re.compile(r"(?<=\d)\.(?=\d)")
-_POINT_MARK = "\ue000"  # stands for the point of "3.5", which is no word boundary
+_STRAY = re.compile(r"(?<!\d)\.|\.(?!\d)|,")  # all but the point of "3.5", which is no word boundary
 _APOSTROPHES = "'’‘ʼ＇`´"
 # Letters that Unicode does not decompose.
 _LETTERS = {"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
@@ -102,8 +101,8 @@ def contains_answer(answer: str, text: str) -> bool:
 def fold(text: str) -> str:
     """Words in lower case without accents, one space between them; ligatures, full-width forms and super-scripts as
     their plain letters, thousands separators dropped, the decimal point kept. Folding twice changes nothing."""
-    marked = _POINT.sub(_POINT_MARK, _THOUSANDS.sub("", text))
-    return " ".join(marked.translate(_FOLDING).split()).replace(_POINT_MARK, ".")
+    plain = _THOUSANDS.sub("", text.translate(_FOLDING))
+    return " ".join(_STRAY.sub(" ", plain).split())
 
 
 def strip_links(text: str) -> str:
@@ -141,7 +140,7 @@ def _follows(at: int, last: int, words: list[str], places: dict[str, list[int]])
 
 
 class _Folding(dict[int, str]):
-    """Character → what `fold` makes of it; filled as characters occur."""
+    """Character → what `fold` makes of it (points and commas it decides on later); filled as characters occur."""
 
     def __missing__(self, code: int) -> str:
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
@@ -153,7 +152,7 @@ def _fold_character(character: str) -> str:
     category = unicodedata.category(character)
     if character in _APOSTROPHES or unicodedata.combining(character) or category == "Cf":
         return ""
-    kept = character.isalnum() or character == _POINT_MARK or category.startswith("M")
+    kept = character.isalnum() or character in ".," or category.startswith("M")
     return _LETTERS.get(character, character) if kept else " "
 
 

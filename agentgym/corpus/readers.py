@@ -54,19 +54,20 @@ def read_corpus(path: str | os.PathLike[str], *, source: str = "", encoding: str
     root = Path(path)
     if encoding is not None:
         try:
-            b"".decode(encoding)
+            "a".encode(encoding)
         except LookupError:
             raise ConfigError(f"encoding={encoding!r} is unknown; for instance 'utf-8', 'latin-1', 'utf-16'") from None
     if root.is_dir():
         beir = next((root / name for name in _BEIR_NAMES if (root / name).is_file()), None)
-        found = _folder(root, source, encoding) if beir is None else _rows_as_documents(beir, source, encoding)
-        return _unique(found, root if beir is None else beir)
+        if beir is None:
+            return _unique(_files(_find(root), source, encoding), root)
+        return _unique(_rows_as_documents(beir, source, encoding), beir)
     if not root.exists():
         raise CorpusError(f"{root} does not exist")
     if root.name.lower().endswith(_JSON_ENDS):
         return _unique(_rows_as_documents(root, source, encoding), root)
     if root.name.lower().endswith(_TEXT_ENDS):
-        return _unique(iter([(str(root), _file(root, root.name, source, encoding))]), root)
+        return _unique(_files({root.name: root}, source, encoding), root)
     known = ", ".join((*_JSON_ENDS, *_TEXT_ENDS))
     raise CorpusError(f"{root} is of no kind that can be read: {known}, or a folder")
 
@@ -199,7 +200,8 @@ def _document(place: str, row: dict[str, Any], source: str) -> Document:
     )
 
 
-def _folder(root: Path, source: str, encoding: str | None) -> Iterator[tuple[str, Document]]:
+def _find(root: Path) -> dict[str, Path]:
+    """The files of a folder that hold documents, by id."""
     found: dict[str, Path] = {}
     others: set[str] = set()
     for folder, subfolders, names in os.walk(root, onerror=_refuse):
@@ -213,6 +215,10 @@ def _folder(root: Path, source: str, encoding: str | None) -> Iterator[tuple[str
     if not found:
         rest = f", only {', '.join(sorted(others)[:5])}" if others else ""
         raise CorpusError(f"{root} holds no {', '.join(_TEXT_ENDS)} and no corpus.jsonl{rest}; name a file or a folder")
+    return found
+
+
+def _files(found: dict[str, Path], source: str, encoding: str | None) -> Iterator[tuple[str, Document]]:
     for name in sorted(found):
         yield str(found[name]), _file(found[name], name, source, encoding)
 

@@ -83,6 +83,8 @@ async def _play(player: Player, planned: Planned, out: int) -> None:
         row, trajectory = await player.play(planned)
     except ConfigError as error:
         _send(out, Answer(failure=str(error)))
+    except Exception as error:  # noqa: BLE001 — a fault of our own: the parent must hear of it, or it would wait for ever
+        _send(out, Answer(failure=f"task {planned.task!r}: {type(error).__name__}: {error}"))
     else:
         _send(out, Answer(row, trajectory))
 
