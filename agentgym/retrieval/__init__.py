@@ -1,0 +1,1 @@
+"""The hybrid index: lexical and dense legs, reciprocal rank fusion, MaxSim rerank, grep and read."""
