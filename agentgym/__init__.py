@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 # Public name → module that defines it.
 _PUBLIC = {
     "ChatAgent": "agentgym.agents.chat",
+    "ChatMLCodec": "agentgym.rollouts.segments",
     "Index": "agentgym.retrieval.index",
     "Message": "agentgym.core.records",
     "Part": "agentgym.core.records",

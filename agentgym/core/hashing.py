@@ -47,6 +47,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_ENCODER.encode(value)).hexdigest()
 
 
+def bare(settings: msgspec.Struct) -> dict[str, Any]:
+    """A flat record of settings as a dict without the fields that equal their defaults.
+
+    Hash this, not the record: msgspec leaves out a default by *identity*, so that a number or a string that was read from
+    a file, and equals the default, would be written and change the hash.
+    """
+    fields = msgspec.structs.fields(settings)
+    values = {field.name: getattr(settings, field.name) for field in fields}
+    return {field.name: values[field.name] for field in fields if values[field.name] != field.default}
+
+
 def text_digest(text: str) -> str:
     """Hex SHA-256 of a text's UTF-8 bytes; lone surrogates (an agent can send them) are kept apart, not refused."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

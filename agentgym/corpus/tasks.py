@@ -28,7 +28,7 @@ SCHEMAS = {"corpus": "corpus/1", "tasks": "tasks/1", "truth": "truth/1"}
 T = TypeVar("T", Document, Task, Truth)
 
 
-class TaskSet(Record):
+class TaskSet(Record, frozen=True):
     """Tasks with the documents that they are asked over. `truths` is empty where scoring has not asked for them.
 
     `manifest` says where the set comes from: generator, version, seed, settings, counts; `write_taskset` adds the hashes.
@@ -56,7 +56,7 @@ def write_taskset(taskset: TaskSet, folder: Path, *, compress: bool = False) -> 
 
     Raises InfraError when the disk refuses, DataError when tasks and truths do not belong together.
     """
-    _check(taskset, truths=True)
+    _check(taskset)
     hashes = taskset.hashes()
     manifest = {
         **taskset.manifest,
@@ -93,7 +93,7 @@ def read_taskset(folder: Path, *, truths: bool = False) -> TaskSet:
         truths=tuple(_read(folder, "truth", Truth, manifest)) if truths else (),
         manifest=manifest,
     )
-    _check(taskset, truths=truths)
+    _check(taskset)
     return taskset
 
 
@@ -174,12 +174,19 @@ def _read(folder: Path, kind: str, record: type[T], manifest: dict[str, Any]) ->
     return rows
 
 
-def _check(taskset: TaskSet, *, truths: bool) -> None:
-    """Ids are unique, and every task has its truth where truths are at hand."""
-    for kind, ids in (("document", [d.id for d in taskset.documents]), ("task", [t.id for t in taskset.tasks])):
+def _check(taskset: TaskSet) -> None:
+    """Ids are unique, and each truth is of a task; tasks without a truth are allowed (they are played, not scored)."""
+    kinds = {
+        "document": [document.id for document in taskset.documents],
+        "task": [task.id for task in taskset.tasks],
+        "truth": [truth.id for truth in taskset.truths],
+    }
+    for kind, ids in kinds.items():
         seen: set[str] = set()
         twice = next((id for id in ids if id in seen or seen.add(id)), None)  # type: ignore[func-returns-value]
         if twice is not None:
             raise CorpusError(f"{kind} id {twice!r} occurs twice in task set {taskset.name!r}")
-    if truths and [task.id for task in taskset.tasks] != [truth.id for truth in taskset.truths]:
-        raise DataError(f"task set {taskset.name!r}: truths must name the same tasks in the same order")
+    tasks = set(kinds["task"])
+    stray = next((id for id in kinds["truth"] if id not in tasks), None)
+    if stray is not None:
+        raise DataError(f"task set {taskset.name!r}: truth {stray!r} is of no task in it")

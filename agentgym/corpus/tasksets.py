@@ -8,6 +8,7 @@ names, and refused if their hash is not the pinned one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import logging
@@ -20,9 +21,10 @@ from pathlib import Path
 
 import msgspec
 
-from agentgym.core.errors import ConfigError, IndexMismatch, UnknownName
+from agentgym.core.errors import ConfigError, IndexMismatch, InfraError, UnknownName
+from agentgym.core.hashing import digest
 from agentgym.core.records import Record
-from agentgym.corpus.tasks import read_manifest
+from agentgym.corpus.tasks import MANIFEST, read_manifest
 
 _PACKAGE = Path(__file__).resolve().parent.parent / "data"
 _CHECKOUT_SUITES = Path(__file__).resolve().parents[2] / "benchmarks" / "suites"
@@ -90,11 +92,19 @@ def parse_name(name: str) -> tuple[Suite, str]:
     suite_id, _, split = name.partition("/")
     known = suites()
     if suite_id not in known:
-        raise UnknownName("suite", suite_id, known)
+        raise UnknownName("suite or folder", name, known)
     suite = known[suite_id]
     split = split or suite.default_split
     suite.split(split)
     return suite, split
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name means a folder: one that holds a task set, or that is there and no suite is called so."""
+    folder = Path(name)
+    if (folder / MANIFEST).is_file():
+        return True
+    return folder.is_dir() and name.partition("/")[0] not in suites()
 
 
 def locate(name: str) -> Path:
@@ -105,35 +115,54 @@ def locate(name: str) -> Path:
 
     Raises:
         UnknownName: no such suite or split.
-        IndexMismatch: what was built is not what the suite file pins.
+        IndexMismatch: what was built, shipped or cached is not what the suite file pins.
+        InfraError: the cache cannot be written to.
     """
-    if Path(name).is_dir():
+    if is_folder(name):
         return Path(name)
     suite, split = parse_name(name)
     pin = suite.split(split)
     shipped = _PACKAGE / suite.id / split
-    if shipped.is_dir():
-        return shipped
-    folder = cache_dir() / "tasks" / f"{suite.id}-{split}-{pin.digest[:12]}"
-    if folder.is_dir():
-        return folder
+    cached = cache_dir() / "tasks" / f"{suite.id}-{split}-{pin.digest[:12]}"
+    for folder in (shipped, cached):
+        if folder.is_dir():
+            _check_pin(folder, f"{suite.id}/{split}", pin)
+            return folder
     if suite.builder is None:
         raise ConfigError(f"{name}: not in the package, and its suite file names no builder")
-    _LOG.info("building %s/%s (%d tasks) into %s", suite.id, split, pin.tasks, folder)
-    module, _, function = suite.builder.partition(":")
-    build: Builder = getattr(importlib.import_module(module), function)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    _LOG.info("building %s/%s (%d tasks) into %s", suite.id, split, pin.tasks, cached)
+    _build(suite, split, cached)
+    return cached
+
+
+def _build(suite: Suite, split: str, folder: Path) -> None:
+    """Build a split beside its place and move it there once it has proved to be what the suite file pins."""
+    module, _, function = str(suite.builder).partition(":")
     try:
-        build(suite.id, split, scratch)
-        made = str(read_manifest(scratch)["digest"])
-        if made != pin.digest:
-            raise IndexMismatch(
-                f"{suite.id}/{split} was built with digest {made[:12]}, the suite file pins {pin.digest[:12]}: "
-                "this agentgym's generator is not the suite's"
-            )
-        if not folder.is_dir():  # another process may have been quicker
+        builder: Builder = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"suite {suite.id!r}: builder {suite.builder!r} cannot be loaded: {error}") from error
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    except OSError as error:
+        raise InfraError(f"cannot write to the cache: {error}; set AGENTGYM_CACHE to a folder that can be") from error
+    try:
+        builder(suite.id, split, scratch)
+        _check_pin(scratch, f"{suite.id}/{split}", suite.split(split))
+        with contextlib.suppress(OSError):  # another process was quicker
             scratch.rename(folder)
+        if not folder.is_dir():
+            raise InfraError(f"cannot move the built task set to {folder}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return folder
+
+
+def _check_pin(folder: Path, name: str, pin: SplitPin) -> None:
+    """Refuse a set that is not the pinned one; its files are checked against these hashes when they are read."""
+    made = digest(read_manifest(folder)["hashes"])
+    if made != pin.digest:
+        raise IndexMismatch(
+            f"{name} in {folder} has digest {made[:12]}, the suite file pins {pin.digest[:12]}: "
+            "this agentgym's generator or data is not the suite's; delete the folder, and use one version of agentgym"
+        )

@@ -20,7 +20,7 @@ from agentgym.agents.base import Agent
 from agentgym.agents.simple import MalformedAgent, NullAgent, RandomAgent
 from agentgym.core.errors import ConfigError, EpisodeOver, UnknownName
 from agentgym.core.graph import View
-from agentgym.core.hashing import digest
+from agentgym.core.hashing import bare, digest, taskset_digest
 from agentgym.core.records import Message, Record, Score, Task, Trajectory, Truth, Turn
 from agentgym.envs.spaces import TurnSpace, ViewSpace
 from agentgym.harness.effects import EffectLog
@@ -56,7 +56,7 @@ class ToolEnv(gym.Env[View, Turn]):
     cuts from outside.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
     name: ClassVar[str]
     family: ClassVar[str]
     scorer_version: ClassVar[str] = "1"
@@ -157,7 +157,7 @@ class ToolEnv(gym.Env[View, Turn]):
         truth = self.truths.get(trajectory.task)
         if truth is None:
             return Outcome(Score(None), 0.0, {})
-        score = self.score(self.task(trajectory.task), truth, trajectory)
+        score = self.score(self._by_id[trajectory.task], truth, trajectory)
         terms = self.reward_terms(truth, trajectory, score)
         return Outcome(score, sum(terms.values()), terms)
 
@@ -165,12 +165,16 @@ class ToolEnv(gym.Env[View, Turn]):
         """Hash of all that may change a score: environment id, profile, tool specs, prompts, data, scorer."""
         probe = self.opening(Task("probe", self.family, "probe"))
         return digest(
-            [self.name, self.profile, self.specs, [m.text for m in probe], self.data_hash(), self.scorer_version]
+            [self.name, bare(self.profile), self.specs, [m.text for m in probe], self.data_hash(), self.scorer_version]
         )
 
     def data_hash(self) -> str:
         """Hash of what the tools work on (an index, a repository); empty where tasks hold it all."""
         return ""
+
+    def taskset_hash(self) -> str:
+        """Hash of the task set: over the tasks' own hashes, whatever their order."""
+        return taskset_digest({task.id: task.digest() for task in self.tasks})
 
     def set_reward(self, config: Record) -> None:
         """Replace the reward settings; takes effect with the next episode that ends."""
@@ -198,7 +202,7 @@ class ToolEnv(gym.Env[View, Turn]):
         else:
             episode = self._open(named or self.tasks[seed % len(self.tasks)], seed, self.np_random)
         self.episode = episode
-        return episode.view, {"task": episode.task.id, "usage": _usage(episode)}
+        return episode.view, _info(episode)
 
     def _named_task(self, options: Mapping[str, Any]) -> Task | None:
         unknown = set(options) - {"task"}
@@ -221,15 +225,15 @@ class ToolEnv(gym.Env[View, Turn]):
                 f"{self.name}: an action is an agentgym.Turn, not {type(action).__name__}; "
                 "wrap the environment in agentgym.TextActions to act by text"
             )
-        view = drive(episode.step(action)) if not episode.suspends(action) else run(episode.step(action))
-        info: dict[str, Any] = {"task": episode.task.id, "usage": _usage(episode)}
+        view = episode.step_sync(action)
         if episode.stop is None:
-            return view, 0.0, False, False, info
+            return view, 0.0, False, False, _info(episode)
         outcome = self.outcome(episode.trajectory(sealed=False))
+        info = _info(episode)
         info["score"] = outcome.score.value
-        info["metrics"] = dict(outcome.score.metrics)
-        info["reward_terms"] = dict(outcome.terms)
-        info["stop"] = str(episode.stop)
+        info["metrics"] = outcome.score.metrics.copy()
+        info["reward_terms"] = outcome.terms.copy()
+        info["stop"] = episode.stop.value
         return view, outcome.reward, True, False, info
 
     def render(self) -> str | None:  # type: ignore[override]
@@ -239,25 +243,17 @@ class ToolEnv(gym.Env[View, Turn]):
         return "\n\n".join(f"{m.role}: {render_message(m)}" for m in self.episode.view.messages)
 
 
-def _usage(episode: Episode) -> dict[str, int]:
-    usage = episode.usage
+def _info(episode: Episode) -> dict[str, Any]:
     return {
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "calls": usage.calls,
-        "turns": usage.turns,
-        "context": episode.context.used,
+        "task": episode.task.id,
+        "usage": {
+            "tokens_in": episode.tokens_in,
+            "tokens_out": episode.tokens_out,
+            "calls": episode.calls,
+            "turns": episode.turns,
+            "context": episode.context.used,
+        },
     }
-
-
-def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, without an event loop (0.4 µs; a loop costs 80)."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-    coroutine.close()
-    raise RuntimeError("a coroutine that was to run without a loop suspended")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -272,7 +268,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     def work() -> None:
         try:
             box.append(asyncio.run(coroutine))
-        except BaseException as error:  # handed to the caller's thread, whatever it is
+        except BaseException as error:  # noqa: BLE001 — handed to the caller's thread, whatever it is
             errors.append(error)
 
     thread = threading.Thread(target=work)

@@ -11,6 +11,12 @@ from agentgym.harness.profiles import Profile
 CUT = "\n[cut]"
 
 
+def free_tokens(profile: Profile, used: int) -> int:
+    """Tokens that tool results may still use when `used` are: the reserve for the answer is taken off. 0 without a budget."""
+    budget = profile.budget_tokens
+    return 0 if budget is None else max(0, budget - used - profile.reserve_tokens)
+
+
 def call_cap(profile: Profile, left: int) -> int:
     """Tokens one call may bring when `left` are free: the cap, or max(floor, left // 2) when less than the cap is left."""
     if profile.call_tokens is None:

@@ -18,20 +18,26 @@ from agentgym.core.tokens import Counter
 class ContextWindow:
     """An episode's live conversation.
 
-    `used` is its size in tokens, `seen` the chunk ids ever shown (in order), `live` those in view with their size.
-    `counter=None` counts nothing: for environments without a budget.
+    `opening` is what it began with, `leaf` its last message's node, `used` its size in tokens, `seen` the chunk ids ever
+    shown (in order), `live` those in view with their size. `view` shows it as of the last `extend`; its `kept` counts the
+    leading messages unchanged since the view before. `counter=None` counts nothing: for environments without a budget.
     """
 
-    def __init__(self, opening: Iterable[Message], counter: Counter | None) -> None:
+    __slots__ = ("_kept", "_length", "counter", "leaf", "live", "opening", "seen", "used", "view")
+
+    def __init__(self, opening: Sequence[Message], counter: Counter | None) -> None:
         self.counter = counter
+        self.leaf: Node | None = None
         self.used = 0
         self.seen: dict[str, None] = {}
         self.live: dict[str, int] = {}
-        self._nodes: list[Node] = []
-        self._where: dict[str, list[int]] = {}
-        self._kept = 0
+        self._kept = self._length = 0
+        if counter is not None:
+            opening = [_counted(message, counter) for message in opening]
+        self.opening = tuple(opening)
         for message in opening:
-            self.append(self.counted(message))
+            self.show(message.parts)
+        self.extend(opening, 0 if counter is None else sum(map(message_tokens, opening)))
 
     def count(self, text: str) -> int:
         """Tokens of a text, 0 without a counter."""
@@ -39,60 +45,63 @@ class ContextWindow:
 
     def part(self, text: str) -> Part:
         """A part with its count."""
-        return Part(text, None, self.count(text))
+        return Part(text, None, self.counter.count(text) if self.counter is not None else 0)
 
-    def call(self, call: ToolCall) -> ToolCall:
-        """A call with its count; whatever count the sender claimed is replaced."""
-        if self.counter is None:
-            return call
-        return ToolCall(call.id, call.name, call.arguments, self.count(call.name) + self.count(call.arguments))
-
-    def counted(self, message: Message) -> Message:
-        """The message with every count made here."""
-        parts = tuple(Part(p.text, p.chunk, self.count(p.text)) for p in message.parts)
-        return msgspec.structs.replace(message, parts=parts, tool_calls=tuple(self.call(c) for c in message.tool_calls))
-
-    @property
-    def leaf(self) -> Node | None:
-        """The last message's node."""
-        return self._nodes[-1] if self._nodes else None
-
-    def append(self, message: Message) -> None:
-        """Add a message whose counts are set."""
-        nodes = self._nodes
-        for part in message.parts:
+    def show(self, parts: Iterable[Part]) -> None:
+        """Note the chunks that these parts bring into view."""
+        for part in parts:
             if part.chunk is not None:
                 self.seen[part.chunk] = None
                 self.live[part.chunk] = self.live.get(part.chunk, 0) + part.tokens
-                self._where.setdefault(part.chunk, []).append(len(nodes))
-        if self.counter is not None:
-            self.used += message_tokens(message)
-        nodes.append(Node(nodes[-1] if nodes else None, message))
+
+    def extend(self, messages: Iterable[Message], tokens: int) -> View:
+        """Add messages, `tokens` long together; returns the view that they make."""
+        leaf, length = self.leaf, self._length
+        for message in messages:
+            leaf = Node(leaf, message)
+            length += 1
+        self.view = view = View(leaf, self._kept)
+        self.leaf = leaf
+        self.used += tokens
+        self._kept = self._length = length
+        return view
 
     def prune(self, chunks: Sequence[str]) -> tuple[str, ...]:
         """Replace live chunks by tombstones; returns those that were live, in the order asked."""
-        gone = tuple(dict.fromkeys(chunk for chunk in chunks if chunk in self.live))
-        if not gone:
+        gone = tuple(dict.fromkeys([chunk for chunk in chunks if chunk in self.live]))
+        if not gone or self.leaf is None:
             return ()
         doomed = set(gone)
-        touched = {place for chunk in gone for place in self._where.pop(chunk)}
-        first = min(touched)
+        path = list(self.leaf.path())
+        path.reverse()
+        first = next(place for place, node in enumerate(path) if _shows(node.message, doomed))
+        leaf = path[first].parent
+        for node in path[first:]:
+            message = node.message
+            if _shows(message, doomed):
+                parts = tuple([self.part(f"[{p.chunk} pruned]") if p.chunk in doomed else p for p in message.parts])
+                message = msgspec.structs.replace(message, parts=parts)
+            leaf = Node(leaf, message)
+            if self.counter is not None and message is not node.message:
+                self.used += message_tokens(message) - message_tokens(node.message)
         for chunk in gone:
             del self.live[chunk]
-        rest = [node.message for node in self._nodes[first:]]
-        del self._nodes[first:]
-        for place, message in enumerate(rest, first):
-            if place in touched:
-                parts = tuple(self.part(f"[{p.chunk} pruned]") if p.chunk in doomed else p for p in message.parts)
-                changed = msgspec.structs.replace(message, parts=parts)
-                self.used += message_tokens(changed) - message_tokens(message)
-                message = changed
-            self._nodes.append(Node(self._nodes[-1] if self._nodes else None, message))
+        self.leaf = leaf
         self._kept = min(self._kept, first)
         return gone
 
-    def view(self) -> View:
-        """The conversation now; `kept` counts the leading messages unchanged since the last call."""
-        view = View(self.leaf, self._kept)
-        self._kept = len(self._nodes)
-        return view
+
+def _shows(message: Message, chunks: set[str]) -> bool:
+    return any(part.chunk in chunks for part in message.parts)
+
+
+def _counted(message: Message, counter: Counter) -> Message:
+    """The message with every count made here, whatever its sender claimed."""
+    parts = tuple([Part(part.text, part.chunk, counter.count(part.text)) for part in message.parts])
+    calls = tuple([counted_call(call, counter) for call in message.tool_calls])
+    return msgspec.structs.replace(message, parts=parts, tool_calls=calls)
+
+
+def counted_call(call: ToolCall, counter: Counter) -> ToolCall:
+    """The call with its count made here."""
+    return ToolCall(call.id, call.name, call.arguments, counter.count(call.name) + counter.count(call.arguments))

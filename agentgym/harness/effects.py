@@ -1,13 +1,15 @@
 """Recorded effects: results of what is not a pure function.
 
 While an episode is lived, `EffectLog.call` computes and records. When it is replayed, the recorded value is fed to the
-harness, so that everything after it is exact, and is checked by its declared rule. Values are matched by what was asked
-within a turn, so the order in which concurrent calls happen to finish plays no role.
+harness, so that everything after it is exact, and is checked by its declared rule. Values are filed under the call that
+asked and what it asked, so the order in which concurrent calls happen to finish plays no role.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Literal
 
 from agentgym.core.errors import ReplayMismatch
@@ -16,30 +18,39 @@ from agentgym.core.records import Effect
 
 Rule = Literal["exact", "ranking", "normalised", "recorded-only"]
 
+call_place: ContextVar[int] = ContextVar("call_place", default=0)
+"""Which call of its turn is running, from 0; each thread and task that runs a call has its own."""
+
+
+def _place(entry: tuple[int, Effect]) -> int:
+    return entry[0]
+
 
 class EffectLog:
-    """Computes and records effects of the current turn; `take()` hands them over when the turn ends."""
+    """Computes and records effects of the current turn; `take()` hands them over when the turn ends, in call order."""
 
     def __init__(self) -> None:
-        self._turn: list[Effect] = []
+        self._turn: list[tuple[int, Effect]] = []
 
     def call(
         self, rule: Rule, request: Any, compute: Callable[[], Any], check: Callable[[Any], str | None] | None = None
     ) -> Any:
         """The effect's value. `request` is JSON that says what was asked; `check` judges a recorded value in a replay."""
+        place = call_place.get()
         value = compute()
-        self._turn.append(Effect(rule, digest(request), value))
+        self._turn.append((place, Effect(rule, digest([place, request]), value)))
         return value
 
-    def begin(self) -> None:
-        """A turn starts."""
+    def drop(self) -> None:
+        """Forget the effects of a turn that was not taken."""
+        self._turn = []
 
     def take(self) -> tuple[Effect, ...]:
         """Effects of the turn that ends."""
         if not self._turn:
             return ()
-        effects, self._turn = tuple(self._turn), []
-        return effects
+        entries, self._turn = sorted(self._turn, key=_place), []
+        return tuple([effect for _, effect in entries])
 
 
 class ReplayLog(EffectLog):
@@ -47,34 +58,35 @@ class ReplayLog(EffectLog):
 
     def __init__(self, turns: list[tuple[Effect, ...]], *, verify: bool = True) -> None:
         super().__init__()
-        self._turns = turns
-        self._next = 0
-        self._waiting: list[Effect] = []
+        self._coming = iter(turns)
+        self._number = 1
+        self._waiting = list(next(self._coming, ()))
+        self._lock = threading.Lock()
         self.verify = verify
         self.problems: list[str] = []
-
-    def begin(self) -> None:
-        self._waiting = list(self._turns[self._next]) if self._next < len(self._turns) else []
-        self._next += 1
 
     def call(
         self, rule: Rule, request: Any, compute: Callable[[], Any], check: Callable[[Any], str | None] | None = None
     ) -> Any:
-        key = digest(request)
-        for i, effect in enumerate(self._waiting):
-            if effect.request == key and effect.rule == rule:
-                del self._waiting[i]
-                break
-        else:
+        place = call_place.get()
+        effect = self._find(rule, digest([place, request]))
+        if effect is None:
             raise ReplayMismatch(
-                f"turn {self._next}: the environment asked for an effect that is not on record: {request}"
+                f"turn {self._number}: the environment asked for an effect that is not on record: {request}"
             )
-        self._turn.append(effect)
+        self._turn.append((place, effect))
         if self.verify:
             problem = self._judge(effect, compute, check)
             if problem:
-                self.problems.append(f"turn {self._next}: {problem} (request {request})")
+                self.problems.append(f"turn {self._number}: {problem} (request {request})")
         return effect.value
+
+    def _find(self, rule: Rule, key: str) -> Effect | None:
+        with self._lock:
+            for i, effect in enumerate(self._waiting):
+                if effect.request == key and effect.rule == rule:
+                    return self._waiting.pop(i)
+        return None
 
     def _judge(
         self, effect: Effect, compute: Callable[[], Any], check: Callable[[Any], str | None] | None
@@ -87,6 +99,7 @@ class ReplayLog(EffectLog):
 
     def take(self) -> tuple[Effect, ...]:
         if self._waiting:
-            self.problems.append(f"turn {self._next}: {len(self._waiting)} recorded effects were never asked for")
-            self._waiting = []
+            self.problems.append(f"turn {self._number}: {len(self._waiting)} recorded effects were never asked for")
+        self._waiting = list(next(self._coming, ()))
+        self._number += 1
         return super().take()

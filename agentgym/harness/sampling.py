@@ -10,7 +10,20 @@ import numpy as np
 
 from agentgym.core.records import ToolCall, ToolSpec, Turn
 
-_WORDS = ("river", "award", "bridge", "founded", "album", "museum", "year", "team", "island", "report", "north", "first")
+_WORDS = [
+    "river",
+    "award",
+    "bridge",
+    "founded",
+    "album",
+    "museum",
+    "year",
+    "team",
+    "island",
+    "report",
+    "north",
+    "first",
+]
 _ANSWER_RATE = 0.05  # of turns are a final answer, so that random play ends
 
 

@@ -87,32 +87,38 @@ def sane(turn: Turn) -> Turn:
     """The turn if its fields have their declared types and can be encoded; else the nearest turn that does.
 
     Records are checked when decoded, not when built, so a program can hand over anything; the harness answers with an
-    error result instead of failing later.
+    error result instead of failing later. Token counts that the sender claims for its calls are dropped.
     """
-    calls = turn.tool_calls
-    if type(turn.content) is str and turn.content.isascii() and type(calls) is tuple and turn.malformed is None:
-        for call in calls:
+    if type(turn.content) is str and turn.content.isascii() and type(turn.tool_calls) is tuple:
+        for call in turn.tool_calls:
             if not (
                 type(call) is ToolCall
                 and type(call.arguments) is str
-                and call.arguments.isascii()
                 and type(call.name) is str
-                and call.name.isascii()
                 and type(call.id) is str
+                and (call.id + call.name + call.arguments).isascii()
+                and call.tokens == 0
             ):
-                break
-        else:
-            if not turn.reasoning and turn.raw is None:
-                return turn
+                return _repaired(turn)
+        if turn.malformed is None and turn.raw is None and turn.usage is None and turn.reasoning == "":
+            return turn
     return _repaired(turn)
 
 
 def _repaired(turn: Turn) -> Turn:
-    data: Any = msgspec.to_builtins(turn, enc_hook=repr)
     try:
-        return msgspec.convert(_cleaned(data), Turn)
-    except (msgspec.ValidationError, RecursionError) as error:
+        data = _cleaned(msgspec.to_builtins(turn, enc_hook=_plain))
+        for call in data.get("tool_calls", ()):
+            if isinstance(call, dict):
+                call.pop("tokens", None)
+        return msgspec.convert(data, Turn)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
         return Turn(malformed=clean(f"the action is no valid Turn: {error}"))
+
+
+def _plain(value: Any) -> Any:
+    """A string of a subclass (NumPy has one) as a string; anything else that JSON lacks as what it looks like."""
+    return str.__str__(value) if isinstance(value, str) else repr(value)
 
 
 def _cleaned(value: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from agentgym.core.errors import ConfigError, ToolError
 from agentgym.core.records import Part, ToolSpec
@@ -76,10 +77,11 @@ class Tool:
         Raises:
             ToolError: kind `bad_json` or `bad_arguments`, with what is wrong and what was expected.
         """
-        if self._decoder is None:
-            self._decoder = msgspec.json.Decoder(self._arguments_type())
+        decoder = self._decoder
+        if decoder is None:
+            decoder = self._decoder = msgspec.json.Decoder(self._arguments_type())
         try:
-            return msgspec.structs.astuple(self._decoder.decode(arguments))
+            return astuple(decoder.decode(arguments))
         except msgspec.ValidationError as error:
             expected = ", ".join(self.spec.parameters.get("properties", {})) or "no arguments"
             raise ToolError(f"{self.name}: {error}; expected {expected}", "bad_arguments") from None
@@ -108,9 +110,13 @@ def tool(function: Callable[..., Any] | None = None, *, blocking: bool = False) 
 
 
 class Toolset:
-    """Base of an episode's tools. The episode sets `context` and `effects` before the first turn."""
+    """Base of an episode's tools. The episode sets `context` and `effects` before the first turn.
+
+    `tools` are the class's own and inherited tools; `plain` says that none is asynchronous or blocking.
+    """
 
     tools: ClassVar[Mapping[str, Tool]] = {}
+    plain: ClassVar[bool] = True
     context: ContextWindow
     effects: EffectLog
 
@@ -120,6 +126,7 @@ class Toolset:
             if isinstance(value, Tool):
                 found[name] = value
         cls.tools = found
+        cls.plain = not any(tool.is_async or tool.blocking for tool in found.values())
 
     @classmethod
     def specs(cls, offered: Sequence[str] | None = None) -> tuple[ToolSpec, ...]:

@@ -57,7 +57,7 @@ class Manifest(Record, frozen=True):
 
 def index_hash(corpus: str, settings: Settings) -> str:
     """What pins an index: its corpus and settings, not its vectors, whose last bits differ by machine."""
-    return hashing.digest({"schema": SCHEMA, "corpus": corpus, "settings": msgspec.to_builtins(settings)})
+    return hashing.digest({"schema": SCHEMA, "corpus": corpus, "settings": hashing.bare(settings)})
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -103,14 +103,17 @@ class Player:
     async def _live(self, episode: Episode, planned: Planned) -> tuple[Status, str | None]:
         profile = self.env.profile
         try:
-            async with asyncio.timeout(self.time_limit_s):
+            async with asyncio.timeout(self.time_limit_s) as limit:
                 brief = Brief(episode.task, self.env.specs, planned.seed, profile.budget_tokens, profile.max_turns)
                 policy = self.agent.begin(brief)
                 while episode.stop is None:
                     await episode.step(await policy.act(episode.view))
-        except TimeoutError:
+                    await asyncio.sleep(0)  # where nobody waits, siblings and the time limit get their turn here
+        except TimeoutError as error:
             episode.cancel()
-            return Status.TRUNCATED, f"cut after {self.time_limit_s} s"
+            if limit.expired():
+                return Status.TRUNCATED, f"cut after {self.time_limit_s} s"
+            return Status.AGENT_ERROR, _one_line(error)  # the agent's own, from something that it waited for
         except InfraError as error:
             episode.cancel()
             return Status.INFRA_ERROR, _one_line(error)

@@ -1,13 +1,13 @@
 """Replay: run a trajectory's recorded actions in a fresh environment and compare all that it says.
 
 Recorded effects (rankings, endpoint replies) are fed back and checked by their declared rules; everything else must be
-equal to the byte, which the leaf id of every view says.
+equal: the leaf id of every view, and what each turn's record says besides.
 """
 
 from __future__ import annotations
 
-from agentgym.core.errors import AgentgymError, ReplayMismatch
-from agentgym.core.records import Record, Score, StopReason, Trajectory
+from agentgym.core.errors import AgentgymError
+from agentgym.core.records import Record, Score, Step, StopReason, Trajectory
 from agentgym.envs.base import Outcome, ToolEnv, run
 from agentgym.harness.effects import ReplayLog
 from agentgym.harness.episode import Episode
@@ -49,7 +49,7 @@ async def replay_async(
     try:
         episode = env.open(trajectory.task, trajectory.seed, log)
         problems += await _steps(episode, trajectory)
-    except (AgentgymError, ReplayMismatch) as error:
+    except AgentgymError as error:
         return Replay(trajectory.task, (*problems, *log.problems, str(error)))
     problems += log.problems
     if episode.stop is None and trajectory.stop is StopReason.CANCELLED:
@@ -72,16 +72,24 @@ async def _steps(episode: Episode, trajectory: Trajectory) -> list[str]:
         if episode.stop is not None:
             return [f"turn {number}: on record, but the episode has ended ({episode.stop})"]
         view = await episode.step(step.turn)
+        difference = _difference(episode.last_step, step)
+        if difference:
+            return [f"turn {number}: {difference}"]
         if view.id != step.leaf:
-            return [f"turn {number}: the view differs from the record{_first_difference(episode, step.messages)}"]
+            return [f"turn {number}: the view differs from the record (in an earlier message, or in the action itself)"]
+    if episode.usage != trajectory.usage:
+        return [f"usage is {episode.usage}, on record is {trajectory.usage}"]
     return []
 
 
-def _first_difference(episode: Episode, recorded: tuple[object, ...]) -> str:
-    lived = episode.last_messages
-    for i, (mine, theirs) in enumerate(zip(lived, recorded, strict=False)):
-        if mine != theirs:
-            return f": result {i} is {str(mine)[:160]!r}, on record is {str(theirs)[:160]!r}"
-    if len(lived) != len(recorded):
-        return f": {len(lived)} result messages, on record are {len(recorded)}"
-    return " (in an earlier message, or in the action itself)"
+def _difference(lived: Step, recorded: Step) -> str | None:
+    """The first field of a turn's record that came out differently; scores are computed from these."""
+    for field in ("messages", "results", "shown", "pruned", "used"):
+        mine, theirs = getattr(lived, field), getattr(recorded, field)
+        if mine == theirs:
+            continue
+        if field == "used" or len(mine) != len(theirs):
+            return f"{field} is {str(mine)[:160]}, on record is {str(theirs)[:160]}"
+        place = next(i for i, item in enumerate(mine) if item != theirs[i])
+        return f"{field}[{place}] is {str(mine[place])[:160]}, on record is {str(theirs[place])[:160]}"
+    return None

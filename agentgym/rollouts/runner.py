@@ -7,6 +7,7 @@ at most the episodes in flight. What is already in the store is not played again
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pickle
 import sys
@@ -25,6 +26,7 @@ from agentgym.rollouts.play import EnvSpec, Player
 from agentgym.rollouts.store import RunStore
 from agentgym.rollouts.worker import Answer, Setup, frame, read_frame
 
+_GOODBYE_S = 10.0  # a worker with nothing to do gets so long to end by itself
 Progress = Callable[[EpisodeRow], None]
 Finish = Callable[[EpisodeRow, Trajectory], None]
 
@@ -49,7 +51,8 @@ def run_episodes(
         agent: a name that the environment knows, or an agent (picklable when `processes > 1`).
         concurrency: episodes live at once, over all processes.
         processes: 1 plays in this process.
-        time_limit_s: wall-clock seconds after which an episode is cut as `truncated`.
+        time_limit_s: wall-clock seconds after which an episode is cut as `truncated`. A thread cannot be stopped: a
+            blocking tool needs a limit of its own.
         infra_retries: how often an episode that ended as `infra_error` is played again.
         price: cost of an episode in dollars, None where unknown.
         progress: called with each stored row.
@@ -77,6 +80,8 @@ def run_episodes(
         return
     processes = min(processes, len(waiting), concurrency)
     slots = -(-concurrency // processes)
+    if spec.entry_point.startswith("__main__:"):
+        raise ConfigError(f"{spec.id} is defined in the script itself: move it to a module, or use processes=1")
     pickled = b"" if isinstance(agent, str) else _pickled(agent)
     setup = Setup(spec, agent if isinstance(agent, str) else None, pickled, slots, time_limit_s, infra_retries)
     run_coroutine(_in_processes(setup, waiting, processes, finish))
@@ -84,9 +89,14 @@ def run_episodes(
 
 def _pickled(agent: Agent) -> bytes:
     try:
-        return pickle.dumps(agent)
+        data = pickle.dumps(agent)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ConfigError(f"agent {agent.name!r} cannot be sent to a process ({error}); use processes=1") from None
+    if b"__main__" in data:  # by reference, and in a worker that name is the worker's own script
+        raise ConfigError(
+            f"agent {agent.name!r} is defined in the script itself: move it to a module, or use processes=1"
+        )
+    return data
 
 
 async def _here(player: Player, waiting: deque[Planned], concurrency: int, finish: Finish) -> None:
@@ -121,7 +131,12 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
         "agentgym.rollouts.worker",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        start_new_session=True,  # Ctrl-C is for this process alone, which then ends its workers
+        env={
+            "OMP_NUM_THREADS": "1",  # a process a core: threads of torch and BLAS would only fight over them
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
         limit=2**20,
     )
     assert process.stdin is not None
@@ -146,7 +161,8 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
             flying -= 1
             finish(answer.row, answer.trajectory)
         process.stdin.close()
-        await process.wait()
+        with contextlib.suppress(TimeoutError):  # all results are here; a thread of some tool may hang for ever
+            await asyncio.wait_for(process.wait(), _GOODBYE_S)
     finally:
         if process.returncode is None:
             process.kill()

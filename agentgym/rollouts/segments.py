@@ -72,7 +72,12 @@ class ChatMLCodec:
         return self._encode(text)
 
     def decode(self, token_ids: list[int]) -> str:
-        return self._decode(token_ids).partition(self.CLOSE)[0]
+        try:
+            return self._decode(token_ids).partition(self.CLOSE)[0]
+        except (LookupError, OverflowError) as error:
+            raise ConfigError(
+                f"the policy sampled ids that its codec cannot decode ({error}): give rollout a codec over its own tokeniser"
+            ) from error
 
     def message(self, message: Message) -> list[int]:
         return self._encode(f"{self.OPEN}{message.role}\n{render_message(message)}{self.CLOSE}\n")
@@ -81,9 +86,8 @@ class ChatMLCodec:
         return self._encode(f"{self.OPEN}assistant\n")
 
     def assistant_close(self, sampled: list[int]) -> list[int]:
-        close = self._encode(self.CLOSE)
-        done = sampled[-len(close) :] == close
-        return self._encode("\n") if done else [*close, *self._encode("\n")]
+        # Judged by the text: the marker after other characters is not the same ids as the marker alone.
+        return self._encode("\n" if self.CLOSE in self._decode(sampled) else f"{self.CLOSE}\n")
 
 
 class Segment(Record, frozen=True):
@@ -128,8 +132,9 @@ class Session:
         return await self.episode.step(turn)
 
     def trajectory(self) -> Trajectory:
-        """The record so far."""
-        return self.episode.trajectory(env=self.env.name, fingerprint=self.env.fingerprint())
+        """The record so far, with the reward settings that it was judged by."""
+        record = self.episode.trajectory(env=self.env.name, fingerprint=self.env.fingerprint())
+        return msgspec.structs.replace(record, reward=msgspec.to_builtins(self.env.reward_config) or {})
 
     def outcome(self) -> Outcome:
         """Score and reward of the record so far."""
@@ -155,6 +160,9 @@ async def rollout(
     """Play a session to its end with a policy that takes and gives token ids.
 
     Returns its segments, the reward and the trajectory. `generate` may be asynchronous, and may return bare ids.
+
+    Raises:
+        ConfigError: `generate` gave log-probabilities for another number of tokens, or ids that the codec cannot decode.
     """
     writer = _Writer(codec or ChatMLCodec(), session.tools)
     while not session.done:
@@ -162,7 +170,7 @@ async def rollout(
         prompt = writer.prompt(view)
         made = generate(list(prompt))
         answer = await made if inspect.isawaitable(made) else made
-        generation = answer if isinstance(answer, Generation) else Generation(list(answer))
+        generation = answer if isinstance(answer, Generation) else Generation([int(token) for token in answer])
         if generation.logprobs and len(generation.logprobs) != len(generation.token_ids):
             raise ConfigError(
                 f"generate returned {len(generation.token_ids)} token ids and {len(generation.logprobs)} logprobs"
@@ -195,15 +203,16 @@ class _Writer:
         same = min(view.kept, len(old))
         while same < len(old) and old[same] == messages[same]:
             same += 1
-        known = [*self._pieces, self._said]
+        known = [*self._pieces, self._said] if old else []
         if same < len(old):
             self._close_segment()
             self._branch = len(self._preamble) + sum(map(len, self._pieces[:same]))
         pieces = known[:same]
         for i in range(same, len(messages)):
             # The agent's own messages keep the tokens it sampled, wherever the view branched.
-            keep = i < len(known) and (messages[i].role == "assistant" or messages[i] == old[i])
-            pieces.append(known[i] if keep else self._codec.message(messages[i]))
+            sampled = i < len(known) and messages[i].role == "assistant"
+            unchanged = i < len(old) and messages[i] == old[i]
+            pieces.append(known[i] if sampled or unchanged else self._codec.message(messages[i]))
         self._pieces, self._messages, self._leaf = pieces, messages, view.id
         self._tokens = [token for piece in (self._preamble, *pieces) for token in piece]
         self._tokens += self._codec.assistant_open()
@@ -212,10 +221,11 @@ class _Writer:
     def sampled(self, generation: Generation) -> str:
         """Take the policy's answer; returns its text."""
         ids = generation.token_ids
+        text = self._codec.decode(ids)
         self._samples.append((len(self._tokens), generation))
         self._tokens = [*self._tokens, *ids]
         self._said = [*self._codec.assistant_open(), *ids, *self._codec.assistant_close(ids)]
-        return self._codec.decode(ids)
+        return text
 
     def segments(self) -> list[Segment]:
         """All segments of the finished rollout."""

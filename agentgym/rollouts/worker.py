@@ -74,8 +74,8 @@ async def _serve(reader: asyncio.StreamReader, out: int) -> None:
         task = asyncio.create_task(_play(player, planned, out))
         running.add(task)
         task.add_done_callback(running.discard)
-    if running:
-        await asyncio.gather(*running)
+    if running:  # the parent closes the pipe only when nothing is in flight: it has died
+        os._exit(1)
 
 
 async def _play(player: Player, planned: Planned, out: int) -> None:

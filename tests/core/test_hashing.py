@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.core.errors import ConfigError
 from agentgym.core.hashing import (
+    bare,
     canonical,
     canonical_strict,
     chain,
@@ -24,7 +26,7 @@ from agentgym.core.hashing import (
     taskset_digest,
     text_digest,
 )
-from agentgym.core.records import Message, Part, Task
+from agentgym.core.records import Message, Part, Record, Task
 
 plain_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 json_values = st.recursive(
@@ -117,3 +119,16 @@ def test_pythons_hash_seed_does_not_matter() -> None:
         for seed in ("0", "1")
     }
     assert len(outputs) == 1
+
+
+def test_settings_hash_by_value_wherever_they_come_from() -> None:
+    class Limits(Record, frozen=True):
+        turns: int = 4096
+        counter: str = "o200k"
+        beta: float = 4.0
+        cap: int | None = None
+
+    read = msgspec.json.decode(b'{"turns": 4096, "counter": "o200k", "beta": 4.0}', type=Limits)
+    assert read == Limits()
+    assert bare(read) == bare(Limits()) == {}  # msgspec itself would write what is equal to a default and not the same
+    assert bare(Limits(turns=7, cap=1)) == {"turns": 7, "cap": 1}

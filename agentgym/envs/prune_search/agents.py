@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,11 @@ from typing import Any
 import msgspec
 
 from agentgym.agents.base import Agent, Brief
+from agentgym.core.errors import ConfigError
 from agentgym.core.graph import View
 from agentgym.core.records import Part, ToolCall, Truth, Turn
 from agentgym.corpus.quotes import find_quote
-from agentgym.envs.prune_search.reading import Reader
+from agentgym.envs.prune_search.reading import Reader, sentences
 from agentgym.envs.prune_search.score import SearchTruth, document_of
 
 
@@ -89,40 +91,45 @@ class Everything:
 
 
 class Greedy:
-    """Searches for the question, then for the most promising name read so far, round by round.
+    """Searches for the question and for each of its sentences, then for the most promising name read so far, round by round.
 
-    With `prune`, only the most relevant chunks stay in view, so that it can go on for more rounds. It answers when it has
-    no lead left, when its rounds are used up, or when the budget refuses further calls.
+    With `prune`, only the most relevant chunks stay in view (a quarter of the budget), so that it can go on for more
+    rounds. It answers when it has no lead left, when its rounds are used up, or when the budget refuses further calls.
     """
 
-    def __init__(self, brief: Brief, *, prune: bool, rounds: int, keep: int = 5, returned: int = 8) -> None:
-        self._question = brief.task.prompt
+    def __init__(self, brief: Brief, *, prune: bool, rounds: int = 30, returned: int = 20) -> None:
         self._reader = Reader(brief.task.prompt)
-        self._prune = prune
+        self._queries = list(dict.fromkeys([brief.task.prompt, *sentences(brief.task.prompt)]))
+        self._room = (brief.budget_tokens or 0) // 4 if prune else None
         self._rounds = rounds
-        self._keep = keep
         self._returned = returned
 
     async def act(self, view: View) -> Turn:
-        if self._rounds == 0 or refused(view):
-            return self._answer()
         parts = live_parts(view)
         for part in parts:
             self._reader.read(part.chunk or "", part.text)
-        query = self._question if len(view) == 2 else self._reader.next_query()
+        query = None if refused(view) or self._rounds == 0 else self._next_query()
         if query is None:
-            return self._answer()
+            return answer(self._reader.ranked()[: self._returned])
         self._rounds -= 1
-        calls: list[tuple[str, dict[str, Any]]] = []
-        if self._prune and len(parts) > self._keep:
-            kept = set(self._reader.ranked()[: self._keep])
-            surplus = [part.chunk for part in parts if part.chunk not in kept]
-            if surplus:
-                calls.append(("prune_chunks", {"chunk_ids": surplus}))
+        surplus = self._surplus(parts)
+        calls: list[tuple[str, dict[str, Any]]] = [("prune_chunks", {"chunk_ids": surplus})] if surplus else []
         return turn(*calls, ("search_corpus", {"query": query}))
 
-    def _answer(self) -> Turn:
-        return answer(self._reader.ranked()[: self._returned])
+    def _next_query(self) -> str | None:
+        return self._queries.pop(0) if self._queries else self._reader.next_name()
+
+    def _surplus(self, parts: Sequence[Part]) -> list[str]:
+        """Chunks in view beyond the room that is kept for chunks, least relevant ones."""
+        if self._room is None:
+            return []
+        rank = {chunk: i for i, chunk in enumerate(self._reader.ranked())}
+        room, surplus = self._room, []
+        for part in sorted(parts, key=lambda part: rank[part.chunk or ""]):
+            room -= part.tokens
+            if room < 0:
+                surplus.append(part.chunk or "")
+        return surplus
 
 
 class Informed:
@@ -155,21 +162,33 @@ class Informed:
 
 
 class Oracle:
-    """Knows the ids. Reads each relevant document until the chunk is in view, prunes its other chunks, returns them all."""
+    """Knows the ids. Reads each relevant document until the chunk is in view, prunes what it needs not, returns them all.
+
+    Refused for lack of room it prunes what it has noted as well, and gives a chunk up that two refusals kept out of view.
+    """
 
     def __init__(self, truth: Truth) -> None:
         known = SearchTruth.of(truth)
         self._documents = known.level == "document"
         self._wanted = list(dict.fromkeys([*known.answer_ids, *known.relevant]))
+        self._found: dict[str, str] = {}
+        self._refused_for = ""
 
     async def act(self, view: View) -> Turn:
         live = [part.chunk or "" for part in live_parts(view)]
-        have = {self._unit(chunk) for chunk in live}
-        missing = [item for item in self._wanted if item not in have]
-        if not missing or refused(view):
-            return answer(chunk for chunk in live if self._unit(chunk) in self._wanted)
+        for chunk in live:
+            self._found.setdefault(self._unit(chunk), chunk)
+        missing = [item for item in self._wanted if item not in self._found]
+        if missing and refused(view):
+            if live and missing[0] != self._refused_for:
+                self._refused_for = missing[0]
+                return turn(("prune_chunks", {"chunk_ids": live}))
+            self._wanted.remove(missing.pop(0))
+        if not missing:
+            return answer(self._found[item] for item in self._wanted)
         target = missing[0] if self._documents else document_of(missing[0])
-        useless = [chunk for chunk in live if self._unit(chunk) not in self._wanted and document_of(chunk) != target]
+        kept = {self._found[item] for item in self._wanted if item in self._found}
+        useless = [chunk for chunk in live if chunk not in kept and document_of(chunk) != target]
         calls: list[tuple[str, dict[str, Any]]] = [("prune_chunks", {"chunk_ids": useless})] if useless else []
         return turn(*calls, ("read_document", {"doc_id": target}))
 
@@ -186,22 +205,19 @@ class Knowing:
     truths: Mapping[str, Truth] = field(repr=False)
 
     def begin(self, brief: Brief) -> Any:
-        return self.make(self.truths[brief.task.id])
-
-
-def _greedy(brief: Brief) -> Greedy:
-    return Greedy(brief, prune=False, rounds=16)
-
-
-def _greedy_prune(brief: Brief) -> Greedy:
-    return Greedy(brief, prune=True, rounds=16)
+        truth = self.truths.get(brief.task.id)
+        if truth is None:
+            raise ConfigError(
+                f"task {brief.task.id!r} has no truth, which agent {self.name!r} plays by: take another agent"
+            )
+        return self.make(truth)
 
 
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {
     "single-search": lambda env: Scripted("single-search", SingleSearch),
     "everything": lambda env: Scripted("everything", Everything),
-    "greedy": lambda env: Scripted("greedy", _greedy),
-    "greedy-prune": lambda env: Scripted("greedy-prune", _greedy_prune),
-    "informed": lambda env: Knowing("informed", Informed, env.truths),
-    "oracle": lambda env: Knowing("oracle", Oracle, env.truths),
+    "greedy": lambda env: Scripted("greedy", functools.partial(Greedy, prune=False)),
+    "greedy-prune": lambda env: Scripted("greedy-prune", functools.partial(Greedy, prune=True)),
+    "informed": lambda env: Knowing("informed", Informed, dict(env.truths)),
+    "oracle": lambda env: Knowing("oracle", Oracle, dict(env.truths)),
 }

@@ -43,7 +43,8 @@ class PruneSearchEnv(ToolEnv):
     ## Action
     A `Turn` with any number of calls (those past the profile's `max_calls` are refused) of `search_corpus(query)`,
     `grep_corpus(pattern)`, `read_document(doc_id)`, `prune_chunks(chunk_ids)`; or a text without calls: the answer. Broken
-    calls are answered with an error result and counted.
+    calls are answered with an error result and counted. The answer ranks ids of chunks that the episode has shown, best
+    first, as `<Document id="…">`, as a JSON list, or one a line; 30 at most are read, and an id never shown earns nothing.
 
     ## Budget
     Past half of it, a message suggests pruning or concluding (training profiles). Past the hard line every call but
@@ -51,7 +52,8 @@ class PruneSearchEnv(ToolEnv):
 
     ## Reward
     0 until the end, then clamp(0.7·F_β + 0.3·r_traj + r_fa − p_prune − p_turn, ε, r_pre); see `SearchReward`.
-    Between 0 and 2. `info["reward_terms"]` has its terms.
+    Between 0 and 2. At the end `info` holds `reward_terms`, which sum to it, and `score` and `metrics` (see `score`): both
+    judge what the whole episode has met, pruned chunks included.
 
     ## Episode end
     Terminated by an answer, by the turn limit, or when what the agent wrote does not fit into the budget. Never truncated
@@ -59,7 +61,7 @@ class PruneSearchEnv(ToolEnv):
 
     ## Arguments
     - `tasks`: `suite[/split]` such as `"sample"` (in the package) or `"prune-search-0/dev"` (built at first use), or a
-      folder that `agentgym.write_tasks` made.
+      folder that holds a task set.
     - `index`: folder of an `Index`; by default one is built over the task set's corpus, in the user's cache.
     - `profile`: `32k` (default), `24k-eval`, `200k-no-prune`, `8k`, `2k`, `tiny`, `multi-source`, `walkthrough`, or a
       `SearchProfile`.
@@ -93,7 +95,7 @@ class PruneSearchEnv(ToolEnv):
             self.tools = MultiSourceTools
         taskset = data.load(tasks)
         self.search_profile = limits
-        self.index = data.open_index(tasks, index, retrieval, limits.counter)
+        self.index = data.open_index(tasks, index, retrieval, limits)
         self.shelf = Shelf(self.index, counter(limits.counter))
         super().__init__(
             taskset.tasks,

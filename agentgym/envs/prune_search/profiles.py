@@ -11,7 +11,8 @@ class SearchProfile(Profile, frozen=True, kw_only=True):
 
     `shown` and `candidates` are per search call, `grep_chunks` per grep call, `answer_chunks` is how many returned ids
     count (report §1; shown, candidates and answer_chunks from the co-author's code, arXiv 2606.02373). `prune=False`
-    takes the prune tool away; `sources=True` gives `search_corpus` its `sources` argument (our extension).
+    takes the prune tool away; `sources=True` gives `search_corpus` its `sources` argument (our extension). `chunk_tokens`
+    and `chunk_slack` say how a corpus is cut that is indexed for the profile, unless its task set pins that itself.
     """
 
     prune: bool = True
@@ -20,6 +21,8 @@ class SearchProfile(Profile, frozen=True, kw_only=True):
     candidates: int = 50
     grep_chunks: int = 5
     answer_chunks: int = 30
+    chunk_tokens: int = 512
+    chunk_slack: int = 100
 
 
 PROFILES = {
@@ -67,13 +70,15 @@ PROFILES = {
             hard_tokens=200,
             call_tokens=80,
             call_floor_tokens=24,
-            reserve_tokens=24,
+            reserve_tokens=64,
             max_turns=16,
             max_calls=4,
             shown=2,
             grep_chunks=2,
             answer_chunks=5,
             usage_line=False,
+            chunk_tokens=24,
+            chunk_slack=8,
         ),
         SearchProfile(name="multi-source", sources=True),
         # The report's walk-through: no cap a call, and a result that does not fit is refused instead of cut.

@@ -7,12 +7,14 @@ Every term stops a way of being paid for nothing; `tests/envs/prune_search/test_
 | f_beta | returning everything (precision) or one safe chunk (recall, weighed β² times) |
 | trajectory_recall | collapse to one broad search: what was met counts even if it was pruned or not returned |
 | answer | fetching surroundings and missing the answer |
-| prune_run | pruning by many calls in a row, to look busy or to empty the window |
+| prune_run | pruning by many calls in a row, to look busy or to empty the window; a failed call between does not hide it |
 | turns | wandering on until the turn limit |
 | clamp | a penalty that turns an honest try into less than nothing: floor ε, and never above the value before penalties |
 """
 
 from __future__ import annotations
+
+import math
 
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Record, StopReason, Trajectory, Truth
@@ -40,19 +42,29 @@ class SearchReward(Record, frozen=True, kw_only=True):
     floor: float = 0.001
 
     def __post_init__(self) -> None:
-        if self.beta <= 0:
-            raise ConfigError(f"beta={self.beta} must be positive")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ConfigError(f"{name}={value} must be a number of 0 or more")
+        if self.beta == 0:
+            raise ConfigError("beta=0 leaves recall out of F_β: give a positive number")
         if self.full_turns <= self.free_turns:
             raise ConfigError(f"full_turns={self.full_turns} must exceed free_turns={self.free_turns}")
 
 
 def prune_penalty(trajectory: Trajectory, config: SearchReward) -> float:
-    """0.1 for each call beyond 3 in a run of consecutive prune calls, at most 0.5 in all."""
+    """0.1 for each call beyond 3 in a run of consecutive prune calls, at most 0.5 in all.
+
+    A run goes on over turns, and prune calls that failed belong to it. Only a call that gave a result ends it (our choice:
+    else a call of a tool that does not exist, free of charge, would hide a run).
+    """
     run = surplus = 0
-    for step in trajectory.steps:
-        for result in step.results:
-            run = run + 1 if result.name == "prune_chunks" else 0
+    for result in (result for step in trajectory.steps for result in step.results):
+        if result.name == "prune_chunks":
+            run += 1
             surplus += run > config.prune_free_calls
+        elif result.error is None:
+            run = 0
     return min(config.prune_max, config.prune_cost * surplus)
 
 

@@ -12,13 +12,19 @@ from typing import Literal
 
 import msgspec
 
+from agentgym.core.errors import DataError
 from agentgym.core.records import Score, Trajectory, Truth
 from agentgym.retrieval.fusion import RRF_K, rrf
 
-_DOCUMENT = re.compile(
-    r"""<document\b(?:\s+id)?(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>/]+))\s*/?>|\s*>\s*([^<\n]*?)\s*</document)""", re.I
-)
-_BULLET = re.compile(r"^(?:\d+[.)]\s+|[-*]\s+)?[\[\"'`(<]*")
+_TAG = re.compile(r"<document\b", re.I)
+_TAG_CHARS = 1_000  # of what follows a tag are looked at: bounds the work whatever an agent writes
+_ATTRIBUTE = re.compile(r"""(?:\s+id)?\s*=\s*(?:"(.*?)"|'(.*?)'|(.*?))\s*/?>""", re.I)
+_ELEMENT = re.compile(r"(?:\s+id)?\s*>\s*([^<\n]*)", re.I)
+_FENCE = re.compile(r"\A\s*```\w*\n(.*)```\s*\Z", re.S)
+_BULLET = re.compile(r"(?:\d+[.)]|[-*•])\s+")
+_LEADING, _TRAILING = "[\"'`(<*", " \t\"'`,;:.)]>*"
+_ID = re.compile(r".*_\d+\Z")
+_LINE_WORDS = 40  # of a line are looked at
 
 
 class SearchTruth(msgspec.Struct, frozen=True):
@@ -36,43 +42,67 @@ class SearchTruth(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, truth: Truth) -> SearchTruth:
-        """Read from a truth's payload; what scoring does not use is ignored."""
-        return msgspec.convert(truth.payload, cls)
+        """Read from a truth's payload; what scoring does not use is ignored.
+
+        Raises:
+            DataError: the payload lacks what scoring needs; names the truth.
+        """
+        try:
+            return msgspec.convert(truth.payload, cls)
+        except msgspec.ValidationError as error:
+            raise DataError(f"truth {truth.id!r} is none of a search task: {error}") from error
 
 
 def parse_answer(text: str, limit: int, known: Collection[str] = ()) -> tuple[str, ...]:
     """Chunk ids that an answer ranks, best first, without repeats, at most `limit`.
 
     Read in this order, the first form that occurs: `<Document id="x">` (or `<Document id>x</Document>`), a JSON list of
-    ids or of objects with `id`, one id at the start of each line (the longest of the `known` ids that the line begins
-    with, else its first word).
+    ids or of objects with `id`, one id at the start of each line. Ids may hold spaces, brackets and quotes: the longest
+    of the `known` ids is taken, else what stands in the tag, or the line's first word where it looks like a chunk id.
     """
-    found = ["".join(groups).strip() for groups in _DOCUMENT.findall(text)]
-    if not found:
-        found = _json_ids(text) or [_line_id(line, known) for line in text.splitlines() if line.strip()]
+    found = [_tag_id(rest[:_TAG_CHARS], known) for rest in _TAG.split(text)[1:]]
+    if not any(found):
+        found = _json_ids(text) or [_line_id(line, known) for line in text.splitlines()]
     return tuple(dict.fromkeys(item for item in found if item))[:limit]
 
 
+def _tag_id(rest: str, known: Collection[str]) -> str:
+    """The id in a tag, given what follows `<document`; empty where there is none."""
+    match = _ATTRIBUTE.match(rest)
+    if match is None:
+        element = _ELEMENT.match(rest)
+        return _line_id(element[1], known) if element is not None else ""
+    written = "".join(group or "" for group in match.groups()).strip()
+    if written in known:
+        return written
+    return re.split(r"[\"']\s", written, maxsplit=1)[0]  # further attributes after the id
+
+
 def _line_id(line: str, known: Collection[str]) -> str:
-    rest = line.strip()
-    rest = rest[_BULLET.match(rest).end() :]  # type: ignore[union-attr]
-    words = re.split(r"(\s+)", rest)[:40]
-    for count in range(len(words), 0, -1):
-        candidate = "".join(words[:count]).rstrip(" \t\"'`,;:.)]>")
-        if candidate in known:
-            return candidate
-    return words[0].rstrip("\"'`,;:.)]>")
+    line = line.strip()
+    bullet = _BULLET.match(line)
+    item = line[bullet.end() :] if bullet is not None else line
+    bare = item.lstrip(_LEADING)
+    for text in dict.fromkeys((line, item, bare)):  # an id may begin like a bullet or a bracket: "1. FC Köln_0"
+        words = re.split(r"(\s+)", text, maxsplit=_LINE_WORDS)[: 2 * _LINE_WORDS]
+        for count in range(len(words), 0, -1):
+            candidate = "".join(words[:count]).rstrip(_TRAILING)
+            if candidate in known:
+                return candidate
+    first = re.split(r"\s", bare, maxsplit=1)[0].rstrip(_TRAILING)
+    return first if _ID.match(first) else ""
 
 
 def _json_ids(text: str) -> list[str]:
+    fenced = _FENCE.match(text)
     try:
-        items = msgspec.json.decode(text)
+        items = msgspec.json.decode(fenced[1] if fenced is not None else text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
     if not isinstance(items, list):
         return []
     ids = [item.get("id") if isinstance(item, dict) else item for item in items]
-    return [item for item in ids if isinstance(item, str)]
+    return [item.strip() for item in ids if isinstance(item, str)]
 
 
 def document_of(chunk_id: str) -> str:
@@ -138,7 +168,8 @@ def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Scor
     """All metrics of the report (§1 Metrics).
 
     The headline is `final_answer_found`; where no answer is known it is F1. `success` is 1 when the answer was found, or,
-    where none is known, when everything relevant was returned. `prune_accuracy` = 1 − relevant pruned / pruned.
+    where none is known, when every fact was returned. `prune_accuracy` = 1 − relevant pruned / pruned, None when nothing
+    was pruned.
     """
     got = found(truth, trajectory, answer_chunks)
     f1 = f_beta(got.precision, got.recall, 1.0)
@@ -149,7 +180,7 @@ def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Scor
     return Score(
         headline,
         {
-            "success": got.answer_found if got.answer_found is not None else float(got.recall == 1.0),
+            "success": got.answer_found if got.answer_found is not None else float(got.fact_recall == 1.0),
             "final_answer_found": got.answer_found,
             "recall": got.recall,
             "precision": got.precision,

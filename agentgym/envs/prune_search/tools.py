@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -78,11 +78,14 @@ class SearchTools(Toolset):
         gone = tuple(dict.fromkeys(chunk for chunk in chunk_ids if chunk in live))
         missing = [chunk for chunk in dict.fromkeys(chunk_ids) if chunk not in live]
         if not gone:
-            named = ", ".join(chunk[:60] for chunk in missing[:5]) or "nothing"
-            raise ToolError(f"none of these chunks is in view: {named}", "unknown_chunk")
-        text = f"pruned {len(gone)} chunks, {sum(live[chunk] for chunk in gone):,} tokens"
+            raise ToolError(
+                f"none of these chunks is in view: {_named(missing) or 'none named'}; "
+                f"in view: {_named(list(live)) or 'no chunk'}",
+                "unknown_chunk",
+            )
+        text = f"pruned {len(gone)} chunk{'s' * (len(gone) > 1)}, {sum(live[chunk] for chunk in gone):,} tokens"
         if missing:
-            text += f"; not in view: {', '.join(chunk[:60] for chunk in missing[:5])}"
+            text += f"; not in view: {_named(missing)}"
         return Output((self.context.part(text),), prune=gone)
 
     def _search(self, query: str, sources: Iterable[str] | None) -> Output:
@@ -116,6 +119,11 @@ class SearchTools(Toolset):
 
     def _record(self, request: Any, compute: Any, check: Any) -> Any:
         return self.effects.call("ranking", request, compute, check)
+
+
+def _named(chunks: Sequence[str]) -> str:
+    """The first few ids of a list, each cut: an agent chooses what it sends."""
+    return ", ".join(chunk[:60] for chunk in chunks[:5]) + (", …" if len(chunks) > 5 else "")
 
 
 class MultiSourceTools(SearchTools):

@@ -1,0 +1,1 @@
+"""Seeded task pipelines and their build gates."""
