@@ -1,0 +1,177 @@
+"""The command line as a user meets it: every command in a process of its own, on real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def agentgym(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", "from agentgym.cli import main; main()", *arguments]
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == code, f"{arguments}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def parsed(*arguments: str, cwd: Path) -> Any:
+    return json.loads(agentgym(*arguments, "--json", cwd=cwd).stdout)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """Two agents' runs over a few tasks of `sample`."""
+    folder = tmp_path_factory.mktemp("cli")
+    agents = ["--agent", "single-search", "--agent", "greedy-prune"]
+    agentgym("eval", "sample", *agents, "--limit", "4", "--out", "runs", "--processes", "2", cwd=folder)
+    return folder
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    assert "agentgym eval sample" in agentgym("--help", cwd=tmp_path).stdout
+    for command in ("envs", "eval", "replay", "rescore", "show", "report"):
+        text = agentgym(command, "--help", cwd=tmp_path).stdout
+        assert f"agentgym {command}" in text, f"{command}: its help has no example"
+    for command in ("build", "info", "verify", "search"):
+        assert f"agentgym index {command}" in agentgym("index", command, "--help", cwd=tmp_path).stdout
+
+
+def test_envs_lists_what_eval_takes(tmp_path: Path) -> None:
+    listing = parsed("envs", cwd=tmp_path)
+    env = listing["environments"][0]
+    assert {"32k", "24k-eval", "tiny", "walkthrough"} <= set(env["profiles"])
+    assert {"null", "oracle", "greedy-prune", "malformed"} <= set(env["agents"])
+    assert {"sample", "prune-search-0"} <= {suite["id"] for suite in listing["suites"]}
+    assert "greedy-prune" in agentgym("envs", cwd=tmp_path).stdout
+
+
+def test_eval_json_of_one_agent(runs: Path) -> None:
+    found = parsed("eval", "sample/dev", "--agent", "oracle", "--limit", "3", "--out", "oracle", cwd=runs)
+    assert found["metrics"]["success"] == {"mean": 1.0, "lo": 1.0, "hi": 1.0, "n": 3}
+    assert {"final_answer_found", "trajectory_recall", "f1"} <= set(found["metrics"])
+    assert found["episodes"] == {"planned": 3, "completed": 3}
+    assert found["protocol"] == "custom"  # a limit is not the suite's protocol
+
+
+def test_split_option_is_the_same_as_the_name(runs: Path) -> None:
+    found = parsed("eval", "sample", "--split", "dev", "--agent", "oracle", "--limit", "3", "--out", "oracle", cwd=runs)
+    assert found["suite"] == "sample"
+    assert found["split"] == "dev"
+    assert "unknown split" in agentgym("eval", "sample/nope", "--agent", "null", cwd=runs, code=2).stderr
+
+
+def test_a_finished_run_is_not_played_again(runs: Path) -> None:
+    before = (runs / "runs" / "greedy-prune" / "episodes.jsonl").read_bytes()
+    agents = ["--agent", "single-search", "--agent", "greedy-prune"]
+    found = parsed("eval", "sample", *agents, "--limit", "4", "--out", "runs", cwd=runs)
+    assert (runs / "runs" / "greedy-prune" / "episodes.jsonl").read_bytes() == before
+    assert [item["agent"] for item in found["runs"]] == ["single-search", "greedy-prune"]
+    pair = next(item for item in found["paired"] if item["metric"] == "trajectory_recall")
+    assert pair["first"] == "single-search"
+    assert pair["lo"] <= pair["mean"] <= pair["hi"]
+
+
+def test_another_run_in_the_same_folder_is_refused(runs: Path) -> None:
+    out = ["--out", "runs/greedy-prune"]
+    error = agentgym("eval", "sample", "--agent", "greedy", "--limit", "4", *out, cwd=runs, code=2).stderr
+    assert "agent is 'greedy-prune' there and 'greedy' here" in error.replace("\n", " ")
+
+
+def test_replay_finds_no_difference_then_the_altered_byte(runs: Path, tmp_path: Path) -> None:
+    assert parsed("replay", "runs", cwd=runs) == {"episodes": 8, "problems": []}
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(runs / "runs" / "single-search"), str(copy)], check=True)
+    file = sorted((copy / "trajectories").iterdir())[0]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    done = agentgym("replay", str(copy), cwd=tmp_path, code=1)
+    assert file.name in done.stdout
+
+
+def test_rescore_gives_the_same_scores(runs: Path) -> None:
+    found = parsed("rescore", "runs/greedy-prune", "--out", "rescored", cwd=runs)
+    assert found["changed"] == []
+    assert parsed("replay", "rescored", cwd=runs)["problems"] == []
+
+
+def test_show_lists_and_strikes(runs: Path) -> None:
+    rows = parsed("show", "runs/greedy-prune", cwd=runs)
+    assert len(rows) == 4
+    text = agentgym("show", "runs/greedy-prune", "--task", rows[0]["task"], cwd=runs).stdout
+    assert "pruned in turn" in text
+    assert "search_corpus" in text
+    assert "no finished episode" in agentgym("show", "runs/greedy-prune", "--task", "x", cwd=runs, code=2).stderr
+
+
+def test_report_is_one_file(runs: Path) -> None:
+    agentgym("report", "runs", "--html", "report.html", cwd=runs)
+    page = (runs / "report.html").read_text("utf-8")
+    assert "greedy-prune" in page
+    assert "<svg" in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+
+
+def test_own_corpus(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "bridge.md").write_text("# Bridge\nThe old bridge was designed by Ada Hill.")
+    (tmp_path / "docs" / "hill.html").write_text("<title>Ada Hill</title><p>Ada Hill was born in Port Lull.")
+    (tmp_path / "q.json").write_text(
+        json.dumps([{"query": "Where was the designer of the bridge born?", "gold": ["hill.html"]}])
+    )
+    own = ["--corpus", "docs", "--queries", "q.json", "--retrieval", "lexical"]
+    found = parsed(
+        "eval", "prune-search", *own, "--agent", "greedy-prune", "--profile", "8k", "--out", "r", cwd=tmp_path
+    )
+    assert found["metrics"]["recall"]["mean"] == 1.0
+    assert found["metrics"]["final_answer_found"]["mean"] is None
+    assert parsed("replay", "r", cwd=tmp_path)["problems"] == []
+
+
+def test_index_commands(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"_id": "a", "text": "red herring"}\n{"_id": "b", "text": "blue whale"}\n')
+    built = parsed("index", "build", "docs.jsonl", "--out", "idx", "--retrieval", "lexical", cwd=tmp_path)
+    assert built["chunks"] == 2
+    assert parsed("index", "info", "idx", cwd=tmp_path)["hash"] == built["hash"]
+    assert parsed("index", "search", "idx", "whale", "-k", "1", cwd=tmp_path)[0]["id"] == "b_0"
+    agentgym("index", "verify", "idx", cwd=tmp_path)
+    text = next(path for path in (tmp_path / "idx").iterdir() if path.name.startswith("text") and path.suffix == ".bin")
+    text.write_bytes(text.read_bytes().replace(b"whale", b"shark"))
+    assert text.name in agentgym("index", "verify", "idx", cwd=tmp_path, code=2).stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["eval", "sampel", "--agent", "null"], "did you mean sample"),
+        (["eval", "sample", "--agent", "gredy"], "did you mean greedy"),
+        (["eval", "sample", "--agent", "null", "--profile", "9k"], "unknown profile '9k'"),
+        (["eval", "prune-search", "--corpus", "nowhere", "--queries", "q", "--agent", "null"], "q"),
+        (["replay", "nowhere"], "no run folder"),
+        (["show", "nowhere"], "no run folder"),
+        (["index", "info", "nowhere"], "nowhere"),
+        (["eval", "sample", "--agent", "chat"], "OPENAI"),
+    ],
+)
+def test_errors_are_one_line_that_names_the_value(arguments: list[str], said: str, tmp_path: Path, cache: Path) -> None:
+    done = agentgym(*arguments, cwd=tmp_path, code=2)
+    assert said in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
