@@ -69,7 +69,7 @@ def message_tokens(message: Message) -> int:
     return tokens
 
 
-class View(msgspec.Struct, eq=False):
+class View(msgspec.Struct, eq=False, gc=False):
     """What an agent sees: the messages from the opening to `leaf`.
 
     `kept` is the number of leading messages unchanged since the previous view (0 for the first): a prefix cache or a

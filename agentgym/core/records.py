@@ -207,6 +207,11 @@ class Score(Record, frozen=True):
     metrics: dict[str, float | None] = {}
 
 
+def settings_of(record: Record | None) -> dict[str, Any]:
+    """All fields of a record of settings, defaults written out: what a trajectory keeps must not depend on later defaults."""
+    return {} if record is None else msgspec.structs.asdict(record)
+
+
 def upgrade(schema: str, expected: str) -> None:
     """Accept the schema of a file or say what to do; upgraders of older versions are added here, one pure function each."""
     if schema != expected:

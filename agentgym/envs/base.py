@@ -88,7 +88,8 @@ class ToolEnv(gym.Env[View, Turn]):
         self._by_id = {task.id: task for task in self.tasks}
         if len(self._by_id) != len(self.tasks):
             raise ConfigError(f"{self.name}: task ids are not unique")
-        self.specs = self.tools.specs(self.offered())
+        self._offered = self.offered()
+        self.specs = self.tools.specs(self._offered)
         self.observation_space = ViewSpace()
         self.action_space = TurnSpace(self.specs)
         self.episode: Episode | None = None
@@ -148,7 +149,7 @@ class ToolEnv(gym.Env[View, Turn]):
             self.profile,
             self.opening(task),
             seed=seed,
-            offered=self.offered(),
+            offered=self._offered,
             effects=effects,
         )
 

@@ -17,7 +17,7 @@ from agentgym.agents.base import Agent
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Trajectory, Truth
 from agentgym.corpus.tasks import TaskSet, write_taskset
-from agentgym.corpus.tasksets import Suite, parse_name
+from agentgym.corpus.tasksets import Suite, is_folder, parse_name
 from agentgym.envs.base import ToolEnv
 from agentgym.evaluation.cost import cost, load_prices
 from agentgym.rollouts.manifest import EpisodeRow, Planned, RunManifest, machine, versions
@@ -217,7 +217,7 @@ def _resolve(tasks: str | TaskSet | None, split: str | None) -> tuple[Suite | No
     """The suite, the split and the name by which the environment finds the tasks."""
     if tasks is None or isinstance(tasks, TaskSet):
         return None, "", None
-    if Path(tasks).is_dir():
+    if is_folder(tasks):
         return None, "", str(tasks)
     name = f"{tasks}/{split}" if split else tasks
     suite, split_name = parse_name(name)

@@ -21,7 +21,7 @@ from agentgym.harness.profiles import Profile
 _QUOTED_CHARS = 400  # of an error: an agent must not be able to flood its own window with what it sent
 
 
-class Draft(msgspec.Struct, eq=False):
+class Draft(msgspec.Struct, eq=False, gc=False):
     """What a turn adds.
 
     `messages` begins with the agent's own, which is `written` tokens long; `tokens` is the size of all, `cap` what one

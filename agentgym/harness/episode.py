@@ -102,7 +102,9 @@ class Episode:
         Raises:
             EpisodeOver: the episode has ended.
         """
-        turn = self._admit(turn)
+        if self.stop is not None:
+            raise self._over()
+        turn = sane(turn)
         calls = turn.tool_calls[: self.profile.max_calls]
         try:
             results = await run(self.toolset, self._tools, calls, self._only)
@@ -113,7 +115,9 @@ class Episode:
 
     def step_sync(self, turn: Turn) -> View:
         """`step` from synchronous code. Most turns need no event loop; one with asynchronous tools uses a private one."""
-        turn = self._admit(turn)
+        if self.stop is not None:
+            raise self._over()
+        turn = sane(turn)
         calls = turn.tool_calls[: self.profile.max_calls]
         try:
             results = run_sync(self.toolset, self._tools, calls, self._only)
@@ -122,11 +126,8 @@ class Episode:
             raise
         return self._commit(turn, calls, results)
 
-    def _admit(self, turn: Turn) -> Turn:
-        """The turn, its fields set right."""
-        if self.stop is not None:
-            raise EpisodeOver(f"the episode of task {self.task.id!r} ended ({self.stop}): call reset")
-        return sane(turn)
+    def _over(self) -> EpisodeOver:
+        return EpisodeOver(f"the episode of task {self.task.id!r} ended ({self.stop}): call reset")
 
     def _commit(self, turn: Turn, calls: tuple[ToolCall, ...], results: Sequence[Result]) -> View:
         """Write a turn and what its calls came to into the context, and decide whether the episode goes on."""

@@ -12,7 +12,7 @@ import msgspec
 
 from agentgym.agents.base import Agent, Brief
 from agentgym.core.errors import ConfigError, InfraError
-from agentgym.core.records import Record, Score, Status, Task, Trajectory
+from agentgym.core.records import Record, Score, Status, Task, Trajectory, settings_of
 from agentgym.envs.base import Outcome, ToolEnv
 from agentgym.harness.episode import Episode
 from agentgym.rollouts.manifest import EpisodeRow, Planned, Tag
@@ -93,7 +93,7 @@ class Player:
         status, error = await self._live(episode, planned)
         trajectory = msgspec.structs.replace(
             episode.trajectory(env=self.env.name, fingerprint=self._fingerprint),
-            reward=msgspec.to_builtins(self.env.reward_config) or {},
+            reward=settings_of(self.env.reward_config),
         )
         outcome = Outcome(Score(0.0), 0.0, {})
         if status is Status.COMPLETED or status is Status.TRUNCATED:

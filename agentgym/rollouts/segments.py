@@ -15,7 +15,7 @@ import msgspec
 
 from agentgym.core.errors import ConfigError
 from agentgym.core.graph import View
-from agentgym.core.records import Message, Part, Record, ToolSpec, Trajectory, Turn, Usage
+from agentgym.core.records import Message, Part, Record, ToolSpec, Trajectory, Turn, Usage, settings_of
 from agentgym.core.tokens import O200k, counter
 from agentgym.envs.base import Outcome, ToolEnv
 from agentgym.harness.episode import Episode
@@ -134,7 +134,7 @@ class Session:
     def trajectory(self) -> Trajectory:
         """The record so far, with the reward settings that it was judged by."""
         record = self.episode.trajectory(env=self.env.name, fingerprint=self.env.fingerprint())
-        return msgspec.structs.replace(record, reward=msgspec.to_builtins(self.env.reward_config) or {})
+        return msgspec.structs.replace(record, reward=settings_of(self.env.reward_config))
 
     def outcome(self) -> Outcome:
         """Score and reward of the record so far."""

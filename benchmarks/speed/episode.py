@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--gem-python", default=os.environ.get("AGENTGYM_GEM_PYTHON"), help="interpreter with gem-llm")
     parser.add_argument("--out", type=Path, default=HERE.parent / "results" / "speed_episode.json")
     options = parser.parse_args()
-    rounds, round_s = (3, 0.002) if options.quick else (41, 0.03)
+    rounds, round_s = (3, 0.002) if options.quick else (25, 0.1)
     gym.register("TextGame-v0", entry_point=f"{__name__}:TextGame", max_episode_steps=1000)
     gym.register("ToolGame-v0", entry_point=f"{__name__}:ToolGame")
     gem = Gem(options.gem_python) if options.gem_python else None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from agentgym.core.errors import ConfigError, EpisodeOver
 from agentgym.core.hashing import canonical
 from agentgym.core.records import Record, Task, Turn
+from agentgym.envs.base import ToolEnv
 from agentgym.envs.prune_search.builder import CandidateBuilder, Candidates
 from agentgym.envs.prune_search.env import PruneSearchEnv
 from agentgym.envs.prune_search.features import FEATURES, GLOBAL_FEATURES
@@ -64,7 +65,7 @@ class PruneSearchCandidatesEnv(gym.Env[Observation, np.int64]):
     - v0: first version.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = ToolEnv.metadata  # type: ignore[misc]
 
     def __init__(
         self,
@@ -147,14 +148,17 @@ def builder(env: PruneSearchEnv, task: Task, k: int = 64) -> CandidateBuilder:
 
 def chosen(candidates: Candidates, action: Any) -> Turn:
     """The turn of a candidate; for an action that is not allowed, a turn that the harness answers with an error."""
-    place = int(action) if isinstance(action, int | np.integer) or _is_scalar(action) else -1
+    place = _number(action)
     if 0 <= place < len(candidates.turns) and candidates.mask[place]:
         return candidates.turns[place]
     return Turn(malformed=f"action {str(action)[:40]} is not allowed now: choose one that the mask allows")
 
 
-def _is_scalar(action: Any) -> bool:
-    return isinstance(action, np.ndarray) and action.size == 1 and np.issubdtype(action.dtype, np.integer)
+def _number(action: Any) -> int:
+    """An integer of any kind, alone in an array or not, as an int; -1 for all else."""
+    if isinstance(action, np.ndarray) and action.size == 1:
+        action = action.item()
+    return int(action) if isinstance(action, int | np.integer) else -1
 
 
 def _observation(candidates: Candidates) -> Observation:

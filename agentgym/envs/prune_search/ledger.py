@@ -50,7 +50,7 @@ class Ledger:
         self._shown: list[tuple[Sighting, ...]] = []
 
     def update(self, view: View) -> None:
-        """Take note of a view; views must come in the episode's order, though some may be left out."""
+        """Take note of the next view of the episode."""
         messages, known = view.messages, self._messages
         self.changed = False
         turns = 0

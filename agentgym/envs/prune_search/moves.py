@@ -115,7 +115,7 @@ class Moves:
         pages = self.pages
         for keep in KEEP:
             out = pages.live[keep:]
-            if out and self._profile.prune:
+            if len(out) > 1 and self._profile.prune:  # one alone is a prune
                 swept = turn(("prune_chunks", {"chunk_ids": [pages.chunks[number] for number in out]}))
                 row = slate.add([swept], [self.room.prunes(swept)])[0]
                 row[f.SWEEP] = 1.0

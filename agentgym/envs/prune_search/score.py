@@ -27,6 +27,9 @@ _ID = re.compile(r".*_\d+\Z")
 _LINE_WORDS = 40  # of a line are looked at
 
 
+_VALID = (None, "over_budget")  # a call that comes too late is refused, but was well made
+
+
 class SearchTruth(msgspec.Struct, frozen=True):
     """What is known of a search task.
 
@@ -193,7 +196,7 @@ def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Scor
             "turns": float(turns),
             "tokens": float(trajectory.usage.tokens_in + trajectory.usage.tokens_out),
             "context_peak": float(max((step.used for step in trajectory.steps), default=0)),
-            "invalid_call_rate": _share(result.error is not None for result in results),
+            "invalid_call_rate": _share(result.error not in _VALID for result in results),
         },
     )
 

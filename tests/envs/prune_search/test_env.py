@@ -97,6 +97,19 @@ def test_made_by_gymnasium_by_either_name(small: str) -> None:
         assert (reward, truncated) == (0.0, False) or terminated
 
 
+def test_without_arguments_it_plays_the_set_in_the_package(cache: Path) -> None:
+    env = gym.make("PruneSearch-v0")
+    _, info = env.reset(seed=0)
+    base = env.unwrapped
+    assert isinstance(base, PruneSearchEnv)
+    assert info["task"] == base.tasks[0].id
+    assert base.index.settings.retrieval == "lexical"
+    assert base.index.folder.is_relative_to(cache.resolve())
+    assert base.taskset_hash() == PruneSearchEnv("sample/dev").taskset_hash()
+    env.step(env.action_space.sample())
+    testing.check_integrity(base)
+
+
 def test_the_random_agent_of_the_readme(small: str) -> None:
     env = gym.make("PruneSearch-v0", tasks=small)
     env.action_space.seed(0)
