@@ -209,8 +209,14 @@ def _print(runs: list[Run], as_json: bool) -> None:
         ],
         f"{where}, profile {first.profile}, {len(first.episodes)} episodes, 95 % intervals",
     )
+    for run in runs:
+        fused = _fused(run)
+        if fused:
+            trials = run.manifest.trials
+            shown = ", ".join(f"{name} {_cell(fused[name])}" for name in ("final_answer_found", "f1") if name in fused)
+            console.out.print(f"{run.manifest.agent}, {trials} rollouts fused ({trials}x): {shown}", markup=False)
     for item in paired:
-        if item["first"] == first.agent and item["mean"] is not None:
+        if item["first"] == first.agent and item["lo"] is not None:
             console.out.print(
                 f"{item['first']} − {item['second']}, paired: {item['metric']} "
                 f"{item['mean']:+.3f} [{item['lo']:+.3f}, {item['hi']:+.3f}]",
@@ -224,7 +230,19 @@ def _cell(estimate: Any) -> str:
     if estimate is None or estimate.mean is None:
         return "–"
     digits = 0 if abs(estimate.mean) >= 100 else 1 if abs(estimate.mean) >= 10 else 3
+    if estimate.lo is None:  # one episode has no interval
+        return f"{estimate.mean:,.{digits}f}"
     return f"{estimate.mean:,.{digits}f} [{estimate.lo:,.{digits}f}, {estimate.hi:,.{digits}f}]"
+
+
+def _fused(run: Run) -> dict[str, Any] | None:
+    """Metrics of a task's trials taken as one answer, where there are several and the environment can fuse them."""
+    if run.manifest.trials < 2:
+        return None
+    try:
+        return run.fused()
+    except ConfigError:
+        return None
 
 
 def _object(run: Run, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -246,6 +264,7 @@ def _object(run: Run, metrics: dict[str, Any]) -> dict[str, Any]:
             **{name: statuses.count(name) for name in sorted(set(statuses))},
         },
         "metrics": msgspec.to_builtins(metrics),
+        "fused": msgspec.to_builtins(_fused(run)),
         "versions": manifest.versions,
         "date": manifest.date,
     }

@@ -162,6 +162,10 @@ class ToolEnv(gym.Env[View, Turn]):
         terms = self.reward_terms(truth, trajectory, score)
         return Outcome(score, sum(terms.values()), terms)
 
+    def fuse(self, trajectories: Sequence[Trajectory]) -> Score:
+        """Score of several rollouts of one task taken as one answer ("4x"), where an environment says how."""
+        raise ConfigError(f"{self.name} does not say how rollouts of a task are fused")
+
     def fingerprint(self) -> str:
         """Hash of all that may change a score: environment id, profile, tool specs, prompts, data, scorer."""
         probe = self.opening(Task("probe", self.family, "probe"))

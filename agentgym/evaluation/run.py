@@ -94,6 +94,8 @@ def evaluate(
     env_id = env or (suite.env if suite else DEFAULT_ENV)
     spec = EnvSpec.of(env_id, _inside(kwargs, folder))
     built = spec.build()
+    if isinstance(agent, str):
+        built.agent(agent)  # a name that is not known is told before anything is made
     trials_ = trials or (suite.trials if suite else 1)
     base = seed_base if seed_base is not None else (suite.seed_base if suite else 0)
     chosen = built.tasks[:limit]
@@ -162,6 +164,24 @@ class Run:
         from agentgym.evaluation.summary import metrics
 
         return dict(metrics(self.store))
+
+    def fused(self) -> dict[str, Any]:
+        """Metrics with all trials of a task fused into one answer ("4x" with four trials), for environments that can.
+
+        A task whose trials all failed counts 0.
+        """
+        from agentgym.evaluation.statistics import estimates
+
+        rows: dict[str, list[EpisodeRow]] = {planned.task: [] for planned in self.manifest.episodes}
+        for row in self.rows:
+            if row.trajectory and row.status in {"completed", "truncated"}:
+                rows[row.task].append(row)
+        scores = {
+            task: self.env.fuse([self.store.trajectory(row) for row in found]) for task, found in rows.items() if found
+        }
+        names = sorted({name for score in scores.values() for name in score.metrics})
+        values = {name: [scores[t].metrics[name] if t in scores else 0.0 for t in rows] for name in names}
+        return dict(estimates(values, list(rows), [self.env.task(task).cluster for task in rows]))
 
     def frame(self) -> pd.DataFrame:
         """A row an episode, metrics as columns."""

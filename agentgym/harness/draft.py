@@ -107,11 +107,7 @@ def draft_of(
     """What the agent said and what its calls came to; whatever counts it claims for its calls are replaced."""
     counter = context.counter
     if counter is None:
-        said = Message("assistant", (Part(content),) if content else (), calls)
-        if len(results) == 1 and type(results[0]) is str:  # the plainest turn, and the most frequent: made in one go
-            answer = Message("tool", (Part(results[0]),), (), calls[0].id)
-            return Draft(context, profile, [said, answer], results=(CallResult(calls[0].name),))
-        draft = Draft(context, profile, [said])
+        draft = Draft(context, profile, [Message("assistant", (Part(content),) if content else (), calls)])
     else:
         calls = tuple([counted_call(call, counter) for call in calls])
         said = Message("assistant", (Part(content, None, counter.count(content)),) if content else (), calls)

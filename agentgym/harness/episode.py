@@ -13,7 +13,7 @@ import msgspec
 
 from agentgym.core.errors import EpisodeOver
 from agentgym.core.graph import Node, View
-from agentgym.core.records import Message, Step, StopReason, Task, ToolCall, Trajectory, Turn, Usage
+from agentgym.core.records import CallResult, Message, Part, Step, StopReason, Task, ToolCall, Trajectory, Turn, Usage
 from agentgym.core.tokens import counter
 from agentgym.harness.budget import free_tokens
 from agentgym.harness.calls import Result, run, run_sync
@@ -130,30 +130,44 @@ class Episode:
         return EpisodeOver(f"the episode of task {self.task.id!r} ended ({self.stop}): call reset")
 
     def _commit(self, turn: Turn, calls: tuple[ToolCall, ...], results: Sequence[Result]) -> View:
-        """Write a turn and what its calls came to into the context, and decide whether the episode goes on."""
-        context, profile = self.context, self.profile
+        """Write a turn and what its calls came to into the context and the record, and decide whether it goes on."""
+        context = self.context
         self.turns += 1
         self.calls += len(calls)
         self.tokens_in += context.used
-        draft = draft_of(context, profile, turn.content, calls, results)
+        if self.turns >= self.profile.max_turns:
+            self.stop = StopReason.TURN_LIMIT
+        single = results[0] if len(results) == len(turn.tool_calls) == 1 else None
+        if isinstance(single, str) and context.counter is None and turn.malformed is None:
+            # Where nothing is counted, the most frequent turn, a single call that came to a text, needs no draft.
+            said = Message("assistant", (Part(turn.content),) if turn.content else (), calls)
+            answer = Message("tool", (Part(single),), (), calls[0].id)
+            self.view = view = context.extend((said, answer), 0)
+            step = Step(turn, (CallResult(calls[0].name),), (), (), (answer,), self.effects.take())
+        else:
+            step = self._settle(turn, calls, results)
+            view = self.view
+        self._steps.append(step)
+        self._leaves.append(view.leaf)
+        return view
+
+    def _settle(self, turn: Turn, calls: tuple[ToolCall, ...], results: Sequence[Result]) -> Step:
+        """Write any turn into the context: results cut to what is left, objections, prunes, the usage line."""
+        context = self.context
+        draft = draft_of(context, self.profile, turn.content, calls, results)
         self.tokens_out += draft.written
         if not calls or len(calls) != len(turn.tool_calls) or turn.malformed is not None:
             self._judge(turn, draft)
         if draft.finish:
             self.stop = StopReason.ANSWER
-        elif self.turns >= profile.max_turns:
-            self.stop = self.stop or StopReason.TURN_LIMIT
         if context.counter is not None:
             self._budget(draft)
         messages = tuple(draft.messages[1:])
         if draft.shown:
             for message in messages:
                 context.show(message.parts)
-        self.view = view = context.extend(draft.messages, draft.tokens)
-        effects = self.effects.take()
-        self._steps.append(Step(turn, draft.results, draft.shown, draft.pruned, messages, effects, context.used))
-        self._leaves.append(view.leaf)
-        return view
+        self.view = context.extend(draft.messages, draft.tokens)
+        return Step(turn, draft.results, draft.shown, draft.pruned, messages, self.effects.take(), context.used)
 
     def _judge(self, turn: Turn, draft: Draft) -> None:
         """A turn that is no plain list of calls: the answer, or something to object to."""

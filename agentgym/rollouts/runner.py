@@ -164,6 +164,8 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
         with contextlib.suppress(TimeoutError):  # all results are here; a thread of some tool may hang for ever
             await asyncio.wait_for(process.wait(), _GOODBYE_S)
     finally:
+        process.stdin.close()
         if process.returncode is None:
             process.kill()
-            await process.wait()
+        await process.stdout.read()  # to its end: the event loop must not close before the pipe does
+        await process.wait()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.openai_server import OpenAIServer, call, say
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -66,6 +68,30 @@ def test_eval_json_of_one_agent(runs: Path) -> None:
     assert {"final_answer_found", "trajectory_recall", "f1"} <= set(found["metrics"])
     assert found["episodes"] == {"planned": 3, "completed": 3}
     assert found["protocol"] == "custom"  # a limit is not the suite's protocol
+
+
+def test_trials_are_fused(runs: Path) -> None:
+    found = parsed("eval", "sample", "--agent", "random", "--limit", "2", "--trials", "4", "--out", "fused", cwd=runs)
+    assert found["episodes"] == {"planned": 8, "completed": 8}
+    assert found["fused"]["final_answer_found"]["n"] == 2
+    assert parsed("eval", "sample", "--agent", "null", "--limit", "1", "--out", "one", cwd=runs)["fused"] is None
+    assert "success" in agentgym("eval", "sample", "--agent", "null", "--limit", "1", "--out", "one", cwd=runs).stdout
+
+
+def test_a_model_at_an_endpoint(runs: Path) -> None:
+    def policy(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+        if messages[-1]["role"] == "tool":
+            return say("I found nothing.")
+        return call("search_corpus", query=messages[-1]["content"])
+
+    with OpenAIServer(policy) as server:
+        model = ["--agent", "chat", "--model", "test-model", "--base-url", server.base_url]
+        found = parsed("eval", "sample", *model, "--limit", "3", "--out", "chat", cwd=runs)
+    assert found["model"] == "test-model"
+    assert found["episodes"] == {"planned": 3, "completed": 3}
+    assert found["metrics"]["turns"]["mean"] == 2.0
+    assert found["metrics"]["trajectory_recall"]["mean"] > 0
+    assert parsed("replay", "chat", cwd=runs)["problems"] == []
 
 
 def test_split_option_is_the_same_as_the_name(runs: Path) -> None:

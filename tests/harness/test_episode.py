@@ -14,6 +14,8 @@ from agentgym.harness.episode import Episode
 from agentgym.harness.tool import Output, Toolset, tool
 from tests.harness.toolkit import FREE, SMALL, TASK, Tools, call, calls, episode, errors, results, small, tokens
 
+replaced = msgspec.structs.replace
+
 # -- calls and their results ------------------------------------------------------------------------------------------
 
 
@@ -129,6 +131,38 @@ def test_a_turn_of_wrong_types_is_answered() -> None:
     e.step_sync(Turn("half a call", malformed="tool call 0 cannot be read" + "!" * 5000))
     assert e.stop is None
     assert len(results(e)[0]) < 600
+
+
+def test_a_text_is_the_same_as_an_output_of_one_part() -> None:
+    """The most frequent turn has a way of its own through the harness; it must come out where all others do."""
+
+    class Texts(Toolset):
+        @tool
+        def get(self, key: str) -> str:
+            """Something."""
+            return f"value of {key}"
+
+    class Outputs(Toolset):
+        @tool
+        def get(self, key: str) -> Output:
+            """Something."""
+            return Output((Part(f"value of {key}"),))
+
+    one, other = episode(FREE, Texts()), episode(FREE, Outputs())
+    for turn in (
+        calls(call("get", key="a"), content="Look."),
+        calls(call("get", key="b")),
+        calls(call("get", key="c"), call("get", key="d")),
+        replaced(calls(call("get", key="e")), malformed="cut"),
+        Turn("done"),
+    ):
+        assert one.step_sync(turn) == other.step_sync(turn)
+        assert one.last_step == other.last_step
+    assert one.trajectory() == other.trajectory()
+    short = episode(replaced(FREE, max_calls=1, max_turns=1), Texts())
+    short.step_sync(calls(call("get", key="a"), call("get", key="b")))
+    assert errors(short) == [None, "too_many_calls"]
+    assert short.stop is StopReason.TURN_LIMIT
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------

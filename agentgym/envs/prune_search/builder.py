@@ -15,9 +15,9 @@ from agentgym.core.errors import ConfigError
 from agentgym.core.graph import View
 from agentgym.core.records import Turn
 from agentgym.envs.prune_search.agents import answer
-from agentgym.envs.prune_search.features import FINISH, GLOBAL_FEATURES, Array, settled
+from agentgym.envs.prune_search.features import FINISH, GLOBAL_FEATURES, STANDING, Array, settled
 from agentgym.envs.prune_search.moves import FINISH as FINISHES
-from agentgym.envs.prune_search.moves import KEEP, Moves, Slate
+from agentgym.envs.prune_search.moves import KEEP, MET, Moves, Slate
 from agentgym.envs.prune_search.notes import MILLION, Library
 from agentgym.envs.prune_search.profiles import SearchProfile
 from agentgym.envs.prune_search.room import past
@@ -62,7 +62,7 @@ class CandidateBuilder:
     def update(self, view: View) -> Candidates:
         """Candidates for a view; call it once for each, in order."""
         self._take_in(view)
-        moves, slate, places = self._moves, Slate(self.k), self.k - len(FINISHES) - 1 - len(KEEP)
+        moves, slate, places = self._moves, Slate(self.k), self.k - len(FINISHES) - len(MET) - len(KEEP)
         moves.finishes(slate)
         moves.sweeps(slate)
         moves.queries(slate, round(_SEARCHES * places), round(_GREPS * places))
@@ -101,8 +101,8 @@ class CandidateBuilder:
         """The global features, in their order."""
         moves, profile, share = self._moves, self._profile, self._question.share
         ledger, leads, pages, room = moves.ledger, moves.leads, moves.pages, moves.room
-        standings = pages.standing[pages.live].tolist() if pages.live else [0.0]
-        fresh = pages.relative[[pages.number[chunk] for chunk in ledger.fresh]] if ledger.fresh else pages.relative[:0]
+        standings = pages.standing[pages.live].tolist() or [0.0]
+        fresh = pages.rows[[pages.number[chunk] for chunk in ledger.fresh], STANDING]
         coverage = leads.coverage.tolist()
         lead = leads.fresh[0] if leads.fresh else 0
         values = {
@@ -120,7 +120,7 @@ class CandidateBuilder:
             "fresh": len(ledger.fresh) / profile.shown,
             "fresh_standing": fresh.max(initial=0.0),
             "failed": ledger.failed,
-            "covered": share(pages.before.masks[-1]),
+            "covered": share(pages.before[-1]),
             "met_covered": share(pages.met_mask),
             "clues_covered": sum(coverage) / len(coverage) / MILLION,
             "least_covered": min(coverage) / MILLION,

@@ -17,7 +17,8 @@ What a query is made of (search, grep):
 Bearing on the question. The text is the query's own, the chunk's, or that of all chunks together which a sweep takes out or
 a finish returns; for a read, the document's best chunk met; for a lead, where so said, the chunk of its best sentence:
 - `overlap`: share of the question's weight that the text holds.
-- `sentence`: share that the chunk's (for several: any chunk's) best sentence holds; for a lead, its best share of a clue.
+- `sentence`: share that the chunk's (for several: any chunk's) best sentence holds; for a lead, of
+  its chunk.
 - `open`: for queries the share that the text holds and no chunk met does; for chunks in view the share that the text holds
   and no other chunk in view does.
 - `evidence`: a lead's evidence, cut at 1.
@@ -88,10 +89,16 @@ OVERLAP, SENTENCE, OPEN, EVIDENCE, PROMISE, STANDING, RANK, FOLLOWED = range(10,
 USED, BROUGHT, NOVELTY, MENTIONS, AGE, PLACE, LIVE, RARITY, TOKENS, COUNT = range(18, 28)
 
 # By number of chunks; rounded, for log2 may differ in its last digit between machines.
-MENTION_STEPS = np.array([round(min(1.0, math.log2(1 + n) / 6), 6) for n in range(64)])
+_MENTIONS = np.array([round(min(1.0, math.log2(1 + n) / 6), 6) for n in range(64)])
 
 
 def settled(values: NDArray[Any]) -> Array:
     """Values as float32, cut to [0, 1] and rounded to 6 places."""
     array: Array = np.round(np.minimum(np.maximum(values, 0.0), 1.0), 6).astype(np.float32)
     return array
+
+
+def mentions(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Numbers of chunks as the feature `mentions`."""
+    steps: NDArray[np.float64] = _MENTIONS.take(counts, mode="clip")
+    return steps

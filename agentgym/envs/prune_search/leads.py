@@ -1,9 +1,15 @@
 """The names that one episode has read, as columns of a table.
 
-- *evidence* of a name: over the clues, the best squared share that a sentence with this name holds, summed.
-- *promise* of a name: its evidence, and .6 of the best evidence of a lead asked for that stands in one sentence with it.
+The rules are the scripted agents' (`reading.Reader`), but that words are weighed by their rarity in the corpus instead of
+among the chunks met, so that nothing has to be read twice. The *bearing* of a text is the largest weight of a clue's terms
+in it, as a share of the question's weight.
 
-All in millionths, as integers. The rules are the scripted agents' (see `pages`).
+- *standing* of a chunk: bearing of its best two neighbouring sentences and .3 of the weight of the question's terms in all
+  of it; 1.3 times as much for a page about a name that was searched for.
+- *promise* of a name: the bearing of its best sentence and .25 of that chunk's standing.
+- *evidence* of a name: over the clues, the best squared share that a sentence with this name holds, summed (a name that
+  several clues speak of, each in another place, has more of it than promise), and .6 of the best sum of a lead asked for
+  that stands in one sentence with it. For the policy alone: nothing is ordered by it.
 """
 
 from __future__ import annotations
@@ -19,8 +25,8 @@ from agentgym.envs.prune_search.notes import Ints, Question, Reading, longer, wi
 class Leads:
     """Names read, by their numbers in the question.
 
-    `table` has a row a name: its `strongest` share of a clue, `mentions` (chunks), `source` (number of
-    the page with its strongest sentence), `asked` (searched for). `coverage` (C,) is, for each clue, the best share that a
+    `table` has a row a name: `promise` in millionths, `mentions` (chunks), `source` (number of the page that gives it most
+    promise), `asked` (searched for). `coverage` (C,) is, for each clue, the best share that a
     sentence met holds. After `weigh`: `evidence` and `promise` (names,), the `top` promise, and leads
     in order of promise, ties by name, those without promise left out, at most `limit`: `fresh` not asked for, `asked` for,
     and `best` of both. `open` counts names not asked for.
@@ -31,12 +37,11 @@ class Leads:
         self._limit = limit
         clues = len(question.clues)
         columns: list[Any] = [
-            ("strongest", np.int64),
+            ("promise", np.int64),
             ("mentions", np.int64),
             ("source", np.int64),
             ("asked", np.bool_),
         ]
-        self._known = [question.lead(name) for name in question.names]
         self.table: NDArray[Any] = np.zeros(2 * len(question.leads) + 64, dtype=columns)
         self._best: Ints = np.zeros((clues, len(self.table)), dtype=np.int64)
         self.coverage: Ints = np.zeros(clues, dtype=np.int64)
@@ -54,9 +59,8 @@ class Leads:
         if not len(names):
             return
         self._best[:, names] = np.maximum(self._best[:, names], reading.shares)
-        strongest = reading.shares.max(axis=0)
-        better = strongest > table["strongest"][names]
-        table["strongest"][names[better]] = strongest[better]
+        better = reading.promise > table["promise"][names]
+        table["promise"][names[better]] = reading.promise[better]
         table["source"][names[better]] = page
         table["mentions"][names] += 1
         if reading.pairs.size:
@@ -72,28 +76,29 @@ class Leads:
         """Work out evidence, promise, and the order of leads."""
         table = self.table
         self.evidence: Ints = self._best.sum(axis=0)
-        self.promise: Ints = self.evidence
-        asked = table["asked"]
+        asked, self.promise = table["asked"], table["promise"]
         if self._pairs and asked.any():
             self._pairs = [np.concatenate(self._pairs, axis=1)]
             first, second = self._pairs[0][:, asked[self._pairs[0][0]]]
             beside = np.zeros_like(self.evidence)
             np.maximum.at(beside, second, self.evidence[first])
-            self.promise = self.evidence + 6 * beside // 10
+            self.evidence = self.evidence + 6 * beside // 10
+        import os
+        w=float(os.environ.get("W","0"))
+        self.promise = (self.promise + w*self.evidence).astype(np.int64)
         self.top = int(self.promise.max())
         self.open = int(np.count_nonzero(table["mentions"]) - np.count_nonzero(asked))
-        promise = self.promise.copy()
-        promise[self._known] = 0
-        self.fresh = self._top(np.where(asked, 0, promise), self._limit)
-        self.asked = self._top(np.where(asked, promise, 0), self._limit) if asked.any() else []
-        both = sorted(self.fresh + self.asked, key=lambda lead: (-promise[lead], self._question.leads[lead]))
-        self.best = both[: self._limit]
+        self.fresh = self._top(np.where(asked, 0, self.promise), self._limit)
+        self.asked = self._top(np.where(asked, self.promise, 0), self._limit) if asked.any() else []
+        both = [(-int(self.promise[lead]), self._question.leads[lead], lead) for lead in self.fresh + self.asked]
+        self.best = [lead for _, _, lead in sorted(both)[: self._limit]]
 
     def _top(self, promise: Ints, limit: int) -> list[int]:
         rows = np.flatnonzero(promise)
         if len(rows) > limit:
             values = promise[rows]
             rows = rows[values >= np.partition(values, len(rows) - limit)[len(rows) - limit]]
-        pairs = zip(promise[rows].tolist(), rows.tolist(), strict=True)
         names = self._question.leads
-        return [row for _, row in sorted(pairs, key=lambda pair: (-pair[0], names[pair[1]]))[:limit]]
+        found = [(-value, names[row], row) for value, row in zip(promise[rows].tolist(), rows.tolist(), strict=True)]
+        found.sort()
+        return [row for _, _, row in found[:limit]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +13,19 @@ from agentgym.envs.prune_search import features as f
 from agentgym.envs.prune_search.agents import answer, turn
 from agentgym.envs.prune_search.leads import Leads
 from agentgym.envs.prune_search.ledger import Ask, Ledger
-from agentgym.envs.prune_search.notes import MILLION, Library, Query, Question, one_call
-from agentgym.envs.prune_search.pages import Pages, Sums
+from agentgym.envs.prune_search.notes import MILLION, Library, Query, Question
+from agentgym.envs.prune_search.pages import Pages
 from agentgym.envs.prune_search.profiles import SearchProfile
 from agentgym.envs.prune_search.room import Room
 
-FINISH = (5, 10, None)
-"""Finish variants: the best 5 in view, the best 10, all. A fourth returns the best `MET` of all chunks met."""
-MET = 8
-KEEP = (5, 10)
+FINISH, MET = (5, 10, 20, None), (10, 20)
+"""Finish variants: the best 5, 10, 20 in view, or all; the best 10 or 20 of all chunks met."""
+KEEP = (5, 10, 20)
 """Sweep variants: how many of the best chunks stay in view."""
 # Of the searches: leads, asked for or not, that are listed with the words of the least covered clues, so many clues, and so
 # many words of each; leads asked for that are listed again, to page on; share of the rest for queries from the question.
 _CLUED, _CLUES, _CLUE_WORDS, _AGAIN, _FROM_QUESTION = 4, 2, 8, 3, 0.6
 _GREP_NAMES = 2  # names of the question that are grepped for
-_SEVERAL = [f.OVERLAP, f.SENTENCE, f.OPEN, f.STANDING, f.LIVE, f.TOKENS, f.COUNT]
 
 
 class Slate:
@@ -83,9 +81,9 @@ class Moves:
         self.room = Room(self._profile, self._library, self.ledger.used)
         if stale:
             self.leads.weigh()
-            self.pages.weigh(self.leads.promise, self.leads.top)
+            self.pages.weigh(self.leads)
             self._queries = None
-        self.pages.settle()
+        self.pages.settle(self.ledger.turns)
 
     # -- finish, sweep, prune -----------------------------------------------------------------------------------------
 
@@ -97,18 +95,24 @@ class Moves:
             chosen = pages.live[:count][:most]
             if chosen not in made:
                 made.append(chosen)
-                self._finish(slate, chosen, pages.before, pages.after.masks[len(pages.live) - len(chosen)], 1.0)
-        chosen = pages.best(MET)[:most]
-        if chosen not in made:
-            others = [number for number in pages.live if number not in chosen]
-            live = 1 - len([number for number in chosen if number not in pages.live]) / len(chosen)
-            self._finish(slate, chosen, pages.sums(chosen), pages.sums(others).masks[-1], live)
+                self._finish(slate, chosen, pages.before[len(chosen)], pages.after[len(pages.live) - len(chosen)])
+        best = pages.best(max(MET))
+        for count in MET:
+            chosen = best[:count][:most]
+            if chosen not in made:
+                made.append(chosen)
+                mask = others = 0
+                for number in chosen:
+                    mask |= pages.masks[number]
+                for number in pages.live:
+                    if number not in chosen:
+                        others |= pages.masks[number]
+                self._finish(slate, chosen, mask, others)
 
-    def _finish(self, slate: Slate, chosen: list[int], sums: Sums, others: int, live: float) -> None:
+    def _finish(self, slate: Slate, chosen: list[int], mask: int, others: int) -> None:
         reply = answer([self.pages.chunks[number] for number in chosen])
         row = slate.add([reply], [self.room.answers(reply.content)])[0]
-        row[f.FINISH] = 1.0
-        row[_SEVERAL] = self._several(sums, len(chosen), others, live)
+        self._several(row, f.FINISH, chosen, mask, others)
 
     def sweeps(self, slate: Slate) -> None:
         """Prunes of all but the best in view."""
@@ -118,52 +122,39 @@ class Moves:
             if len(out) > 1 and self._profile.prune:  # one alone is a prune
                 swept = turn(("prune_chunks", {"chunk_ids": [pages.chunks[number] for number in out]}))
                 row = slate.add([swept], [self.room.prunes(swept)])[0]
-                row[f.SWEEP] = 1.0
-                row[_SEVERAL] = self._several(pages.after, len(out), pages.before.masks[keep], 1.0)
+                self._several(row, f.SWEEP, out, pages.after[len(out)], pages.before[keep])
 
-    def _several(self, sums: Sums, count: int, others: int, live: float) -> tuple[float, ...]:
-        """Features of the first `count` of chunks summed up; `others` are the question's terms in the other chunks in
-        view."""
-        mask = sums.masks[count]
-        return (
-            self._question.share(mask),
-            sums.sentence[count - 1],
-            self._question.share(mask & ~others),
-            sums.standing[count - 1] / count,
-            live,
-            sums.tokens[count - 1],
-            count / 30,
-        )
+    def _several(self, row: NDArray[np.float64], kind: int, chosen: list[int], mask: int, others: int) -> None:
+        """Fill in the features of several chunks: `mask` are the question's terms in them, `others` those in the other
+        chunks in view."""
+        several = self.pages.rows.take(chosen, 0)
+        sums = several.cumsum(axis=0)[-1]  # one after the other: the same on every machine
+        row[kind] = 1.0
+        row[f.OVERLAP] = self._question.share(mask)
+        row[f.SENTENCE] = several[:, f.SENTENCE].max()
+        row[f.OPEN] = self._question.share(mask & ~others)
+        row[f.STANDING] = sums[f.STANDING] / len(chosen)
+        row[f.LIVE] = sums[f.LIVE] / len(chosen)
+        row[f.TOKENS] = sums[f.TOKENS]
+        row[f.COUNT] = len(chosen) / 30
 
     def prunes(self, slate: Slate, limit: int) -> None:
         """A prune of each chunk in view, the least standing first."""
         pages, share = self.pages, self._question.share
-        count = len(pages.live)
         numbers = pages.live[: -limit - 1 : -1] if self._profile.prune and limit > 0 else []
         if not numbers:
             return
         turns = [pages.prunes[number] for number in numbers]
         rows = slate.add(turns, [self.room.prunes(made) for made in turns])
-        table = self._fill(rows, numbers)
-        rows[:, f.PRUNE] = rows[:, f.LIVE] = 1.0
-        rows[:, f.RANK] = 1 - np.arange(count - 1, count - 1 - len(numbers), -1) / max(1, count - 1)
-        before, after = pages.before.masks, pages.after.masks
-        rows[:, f.OPEN] = [
-            share(pages.masks[number] & ~(before[count - 1 - place] | after[place]))
+        rows[:] = pages.rows.take(numbers, 0)
+        rows[:, f.PRUNE] = 1.0
+        count, last = len(pages.live), max(1, len(pages.live) - 1)
+        rows[:, f.RANK] = [1 - (count - 1 - place) / last for place in range(len(numbers))]
+        alone = [
+            pages.masks[number] & ~(pages.before[count - 1 - place] | pages.after[place])
             for place, number in enumerate(numbers)
         ]
-        rows[:, f.NOVELTY] = table["turn"] == self.ledger.turns
-
-    def _fill(self, rows: NDArray[np.float64], numbers: list[int]) -> NDArray[Any]:
-        """Fill in what is known of chunks; returns their rows of the table."""
-        table = self.pages.table[numbers]
-        titles = table["title"]
-        rows[:] = table["row"]
-        rows[:, f.STANDING] = self.pages.relative[numbers]
-        rows[:, f.AGE] = (self.ledger.turns - table["turn"]) / 16
-        rows[:, f.PROMISE] = self.leads.promise[titles] / max(1, self.leads.top)
-        rows[:, f.MENTIONS] = _mentions(self.leads.table["mentions"][titles])
-        return table
+        rows[:, f.OPEN] = [share(mask) for mask in alone]
 
     # -- search, grep, read -------------------------------------------------------------------------------------------
 
@@ -173,9 +164,9 @@ class Moves:
         if listed is None:
             listed = self._queries = self._list_queries(searches, greps)
         if listed.following:
-            table = self.pages.table[listed.sources]
-            listed.rows[listed.following, f.AGE] = (self.ledger.turns - table["turn"]) / 16
-            listed.rows[listed.following, f.LIVE] = table["live"]
+            sources = self.pages.rows.take(listed.sources, 0)
+            listed.rows[listed.following, f.AGE] = sources[:, f.AGE]
+            listed.rows[listed.following, f.LIVE] = sources[:, f.LIVE]
         needs = self.room.needs(self._profile.shown), self.room.needs(self._profile.grep_chunks)
         valid = []
         for found, needed in zip(listed[:2], needs, strict=True):
@@ -202,14 +193,14 @@ class Moves:
         following = [place for place, (_, lead) in enumerate(listed) if lead]
         numbers = [lead for _, lead in listed if lead]
         table = self.leads.table[numbers]
-        rows[following, f.EVIDENCE] = self.leads.evidence[numbers] / MILLION
-        rows[following, f.SENTENCE] = table["strongest"] / MILLION
-        rows[following, f.PROMISE] = self.leads.promise[numbers] / max(1, self.leads.top)
-        rows[following, f.MENTIONS] = _mentions(table["mentions"])
-        rows[following, f.WITH_CLUE] = [listed[place][0].text != names[listed[place][1]] for place in following]
         sources = table["source"].tolist()
-        rows[following, f.STANDING] = self.pages.relative[sources]
-        rows[following, f.PLACE] = self.pages.table["row"][sources, f.PLACE]
+        rows[following, f.EVIDENCE] = self.leads.evidence[numbers] / MILLION
+        rows[following, f.SENTENCE] = self.pages.rows[sources, f.SENTENCE]
+        rows[following, f.PROMISE] = self.leads.promise[numbers] / max(1, self.leads.top)
+        rows[following, f.MENTIONS] = f.mentions(table["mentions"])
+        rows[following, f.WITH_CLUE] = [listed[place][0].text != names[listed[place][1]] for place in following]
+        rows[following, f.STANDING] = self.pages.rows[sources, f.STANDING]
+        rows[following, f.PLACE] = self.pages.rows[sources, f.PLACE]
         split = len(found)
         queries = [query for query, _ in listed]
         return _Queries(queries[:split], queries[split:], rows, following, sources)
@@ -246,16 +237,14 @@ class Moves:
         found = pages.open_documents(limit)
         if not found:
             return
-        turns = [one_call("read_document", "doc_id", pages.documents[document]) for document, _, _ in found]
+        turns = [pages.reads[document] for document, _, _ in found]
         asks = [("read_document", made.tool_calls[0].arguments) for made in turns]
         hidden = [count for _, count, _ in found]
-        valid = [self.room.brings(made, self.room.needs(n)) for made, n in zip(turns, hidden, strict=True)]
-        numbers = [number for _, _, number in found]
+        valid = [self.room.brings(made, self.room.needs(count)) for made, count in zip(turns, hidden, strict=True)]
         rows = slate.add(turns, valid)
-        table = self._fill(rows, numbers)
+        rows[:] = pages.rows.take([number for _, _, number in found], 0)
         rows[:, f.READ] = 1.0
-        rows[:, f.TOKENS] = 0.0
-        rows[:, f.LIVE] = table["live"]
+        rows[:, f.TOKENS] = rows[:, f.NOVELTY] = 0.0
         rows[:, f.USED] = [ledger.asked.get(ask, 0) / 4 for ask in asks]
         rows[:, f.BROUGHT] = [ledger.brought.get(ask, 0) / self._profile.shown for ask in asks]
         rows[:, f.COUNT] = [count / 30 for count in hidden]
@@ -266,7 +255,3 @@ class Moves:
         least = np.argsort(coverage, kind="stable")[:_CLUES].tolist()
         words = [question.words(question.clue_masks[clue], _CLUE_WORDS) for clue in least]
         return [text for text in words if text]
-
-
-def _mentions(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    return f.MENTION_STEPS[np.minimum(counts, len(f.MENTION_STEPS) - 1)]

@@ -30,10 +30,11 @@ SAMPLED_CHUNKS = 2_000
 """Chunks, evenly spaced, from which the rarity of terms is estimated (our choice: a fraction of a second a process instead
 of minutes at a million chunks; smaller indexes are read whole)."""
 
-SENTENCES, NAMES = 6, 4
-"""Sentences of a chunk that count, the weightiest, and names of each, the first (our choice)."""
+NAMES = 16
+"""Names that are taken from one chunk, the most promising (our choice)."""
 
 MILLION = 1_000_000
+WHOLE_CHUNK, LEAD_CHUNK, FOLLOWED = 0.3, 0.25, 1.3  # see `leads`
 SHORT_CHARS = 250
 """Arguments of so few characters surely have fewer than 1,024 tokens: most calls need not be counted to be judged."""
 
@@ -45,13 +46,12 @@ Ints = NDArray[np.int64]
 
 
 class Reading(NamedTuple):
-    """A chunk as it bears on a question. Shares are squared shares of a clue's weight, in millionths (C clues).
+    """A chunk as it bears on a question, by the rules in `leads`. Shares are in millionths (C clues).
 
     `title` (casefolded, without what stands in brackets) and its number as a name; `mask` the question's terms in the
-    chunk, `overlap` their share of the question's weight, `best` its best sentence's share, `coverage` (C,) its best share
-    of each clue. `bearings` (SENTENCES,) sums of shares, weightiest sentence first, and `named` (NAMES, SENTENCES) names in
-    each, 0 for none. `names` (m,) all names, each with its `shares` (C, m), and `pairs` (2, p) names that stand in one
-    sentence.
+    chunk, `overlap` their share of the question's weight, `best` its best sentence's share, `standing`, and `coverage` (C,)
+    its best squared share of each clue. `names` (m,) with the `promise` (m,) of each and its `shares` (C, m), and `pairs`
+    (2, p) of names that stand in one sentence.
     """
 
     title: str
@@ -59,10 +59,10 @@ class Reading(NamedTuple):
     mask: int
     overlap: float
     best: float
+    standing: float
     coverage: Ints
-    bearings: Ints
-    named: Ints
     names: Ints
+    promise: Ints
     shares: Ints
     pairs: Ints
 
@@ -88,6 +88,7 @@ class Question:
 
     def __init__(self, prompt: str, library: Library) -> None:
         self.prompt = prompt
+        self.folded = prompt.casefold()
         self.clues = sentences(prompt)[:_CLUES] or [prompt]
         self.names = tuple(dict.fromkeys(name for clue in self.clues for name in names(clue)))
         self.terms = {term: i for i, term in enumerate(dict.fromkeys(terms(prompt)))}
@@ -102,6 +103,7 @@ class Question:
         self._library = library
         self._weights = [library.weight(term) for term in self.terms]
         self._known: dict[int, float] = {0: 0.0}
+        self._shares: dict[int, float] = {}
         self._total = self.weight((1 << len(self.terms)) - 1) or 1.0
         self.clue_masks = [self.mask(terms(clue)) for clue in self.clues]
 
@@ -152,13 +154,20 @@ class Question:
 
     def share(self, mask: int) -> float:
         """Weight of a mask as a share of the question's, in [0, 1]."""
-        return self.weight(mask) / self._total
+        share = self._shares.get(mask)
+        if share is None:
+            share = self._shares[mask] = self.weight(mask) / self._total
+        return share
 
     def shares(self, mask: int) -> list[int]:
         """For each clue, the squared share of its weight that a sentence with these terms holds, in millionths: one common
         word is no evidence."""
         totals = [(self.weight(clue), self.weight(clue & mask)) for clue in self.clue_masks]
         return [round((held / total) ** 2 * MILLION) if total else 0 for total, held in totals]
+
+    def bearing(self, mask: int) -> float:
+        """The largest weight of a clue's terms in a mask, as a share of the question's."""
+        return max([self.share(clue & mask) for clue in self.clue_masks])
 
     def words(self, mask: int, limit: int) -> str:
         """The weightiest terms of a mask as the question spells them, in its order; at most `limit`."""
@@ -187,6 +196,7 @@ class Library:
         self.question = functools.lru_cache(4_096)(self._question)
         self.reading = functools.lru_cache(20_000)(self._reading)
         self.prune = functools.lru_cache(50_000)(functools.partial(one_call, "prune_chunks", "chunk_ids"))
+        self.read = functools.lru_cache(20_000)(functools.partial(one_call, "read_document", "doc_id"))
         self.document = functools.lru_cache(200_000)(self._document)
         self._parsed = functools.lru_cache(20_000)(_parse)
 
@@ -205,40 +215,42 @@ class Library:
         """A chunk, as far as a view shows it, for a question."""
         question: Question = self.question(prompt)
         title, parsed = self._parsed(chunk, text)
-        found = []
-        whole, best = 0, 0.0
-        for words, named in parsed:
-            mask = question.mask(words)
-            if mask:
-                whole |= mask
-                best = max(best, question.share(mask))
-                shares = question.shares(mask)
-                found.append((sum(shares), shares, [question.lead(name) for name in named[:NAMES]]))
-        found.sort(key=lambda sentence: -sentence[0])  # stable: ties in reading order
-        found = found[:SENTENCES]
-        bearings = np.zeros(SENTENCES, dtype=np.int64)
-        named_in = np.zeros((NAMES, SENTENCES), dtype=np.int64)
-        by_name: dict[int, list[int]] = {}
-        pairs: dict[tuple[int, int], None] = {}
-        for i, (bearing, shares, numbers) in enumerate(found):
-            bearings[i] = bearing
-            named_in[: len(numbers), i] = numbers
+        masks = [question.mask(words) for words, _ in parsed]
+        whole = 0
+        for mask in masks:
+            whole |= mask
+        pairs = [question.bearing(mask | after) for mask, after in zip(masks, [*masks[1:], 0], strict=True)]
+        overlap = question.share(whole)
+        standing = round(max(pairs, default=0.0) + WHOLE_CHUNK * overlap, 6)
+        coverage = [0] * len(question.clues)
+        promise: dict[int, int] = {}
+        shares: dict[int, list[int]] = {}
+        together: dict[tuple[int, int], None] = {}
+        for mask, (_, named) in zip(masks, parsed, strict=True):
+            own = question.shares(mask)
+            coverage = list(map(max, coverage, own))
+            value = round((question.bearing(mask) + LEAD_CHUNK * standing) * MILLION)
+            numbers = [question.lead(name) for name in named if name.casefold() not in question.folded]
             for number in numbers:
-                by_name[number] = list(map(max, by_name.get(number, shares), shares))
-                pairs.update({(number, other): None for other in numbers if other != number})
-        width = len(question.clues)
+                promise[number] = max(promise.get(number, 0), value)
+                shares[number] = list(map(max, shares.get(number, own), own))
+                if mask:
+                    together.update({(number, other): None for other in numbers if other != number})
+        kept = sorted(promise, key=lambda number: (-promise[number], question.leads[number]))[:NAMES]
         return Reading(
             title.casefold(),
             question.lead(title),
             whole,
-            question.share(whole),
-            best,
-            np.array([shares for _, shares, _ in found], dtype=np.int64).reshape(-1, width).max(axis=0, initial=0),
-            bearings,
-            named_in,
-            np.array(list(by_name), dtype=np.int64),
-            np.array(list(by_name.values()), dtype=np.int64).reshape(-1, width).T,
-            np.array(list(pairs), dtype=np.int64).reshape(-1, 2).T,
+            overlap,
+            max([question.share(mask) for mask in masks], default=0.0),
+            standing,
+            np.array(coverage, dtype=np.int64),
+            np.array(kept, dtype=np.int64),
+            np.array([promise[number] for number in kept], dtype=np.int64),
+            np.array([shares[number] for number in kept], dtype=np.int64).reshape(-1, len(coverage)).T,
+            np.array([pair for pair in together if pair[0] in kept and pair[1] in kept], dtype=np.int64)
+            .reshape(-1, 2)
+            .T,
         )
 
     @property
