@@ -21,7 +21,6 @@ import argparse
 import datetime
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -271,7 +270,7 @@ def main() -> None:
     if gem:
         gem.close()
     figures = {
-        "command": shlex.join(["python", "benchmarks/speed/episode.py", *sys.argv[1:]]),
+        "command": "python benchmarks/speed/episode.py" + (" --gem-python PYTHON" if gem else ""),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "versions": versions(),

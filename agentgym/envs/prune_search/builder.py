@@ -22,7 +22,7 @@ from agentgym.envs.prune_search.notes import MILLION, Library
 from agentgym.envs.prune_search.profiles import SearchProfile
 from agentgym.envs.prune_search.room import past
 
-MIN_K = 16
+MIN_K = 24
 # Shares of the places that finishes and sweeps leave; prunes take the rest.
 _SEARCHES, _READS, _GREPS = 0.5, 0.1, 0.06
 
@@ -47,7 +47,7 @@ class CandidateBuilder:
         library: what is shared over the index, from `notes.library(index)`.
         profile: limits of the episode.
         prompt: the question.
-        k: number of candidates, at least 16.
+        k: number of candidates, at least 24.
     """
 
     def __init__(self, library: Library, profile: SearchProfile, prompt: str, k: int = 64) -> None:

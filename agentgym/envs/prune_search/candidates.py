@@ -41,8 +41,9 @@ class PruneSearchCandidatesEnv(gym.Env[Observation, np.int64]):
     - `action_mask` (K,): 1 where the candidate can be chosen.
 
     Candidates are queries made from the question (whole, its clues, names, rare words, clauses), queries and patterns for
-    names that were read, reads of documents met, prunes of each chunk in view, prunes of all but the best 5 or 10, and
-    answers that return the best 5, the best 10 or all chunks in view or the best 8 ever met, by standing (see `leads`).
+    names that were read, alone and with the words of clues not covered yet, reads of documents met, prunes of each chunk in
+    view, prunes of all but the best 5, 10 or 20, and answers that return the best 5, 10, 20 or all chunks in view, or the
+    best 10 or 20 ever met, by standing (see `leads`).
 
     ## Action
     `Discrete(K)`: the candidate's row. An action that the mask allows never gives an error result, and one is always
@@ -56,7 +57,7 @@ class PruneSearchCandidatesEnv(gym.Env[Observation, np.int64]):
 
     ## Arguments
     - `tasks`, `index`, `profile`, `retrieval`, `reward`: as in `PruneSearch-v0`.
-    - `k`: number of candidates, at least 16. Long lists are cut by promise and standing.
+    - `k`: number of candidates, at least 24. Long lists are cut by promise and standing.
     - `cache_searches`: how many rankings to keep, shared by all environments of the process over one index; 0 for none.
       Rankings are pure functions of query and exclusions, so episodes are the same with and without.
     - `render_mode`: `"ansi"` or None.

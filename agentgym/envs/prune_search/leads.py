@@ -1,15 +1,16 @@
 """The names that one episode has read, as columns of a table.
 
-The rules are the scripted agents' (`reading.Reader`), but that words are weighed by their rarity in the corpus instead of
-among the chunks met, so that nothing has to be read twice. The *bearing* of a text is the largest weight of a clue's terms
+The rules are the scripted agents' (`reading.Reader`) with two changes of ours: words are weighed by their rarity in the
+corpus instead of among the chunks met, so that nothing has to be read twice; and names gain by evidence, without which a
+name that each clue speaks of in another place stands behind one that a single sentence praises (on `sample`, 16 searches by
+promise met .83 of what is relevant with it, .77 without). The *bearing* of a text is the largest weight of a clue's terms
 in it, as a share of the question's weight.
 
 - *standing* of a chunk: bearing of its best two neighbouring sentences and .3 of the weight of the question's terms in all
   of it; 1.3 times as much for a page about a name that was searched for.
-- *promise* of a name: the bearing of its best sentence and .25 of that chunk's standing.
-- *evidence* of a name: over the clues, the best squared share that a sentence with this name holds, summed (a name that
-  several clues speak of, each in another place, has more of it than promise), and .6 of the best sum of a lead asked for
-  that stands in one sentence with it. For the policy alone: nothing is ordered by it.
+- *evidence* of a name: over the clues, the best squared share that a sentence with this name holds, summed; and .6 of the
+  best sum of a lead asked for that stands in one sentence with it.
+- *promise* of a name: the bearing of its best sentence, .25 of that chunk's standing, and .3 of its evidence.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from agentgym.envs.prune_search.notes import Ints, Question, Reading, longer, wi
 class Leads:
     """Names read, by their numbers in the question.
 
-    `table` has a row a name: `promise` in millionths, `mentions` (chunks), `source` (number of the page that gives it most
-    promise), `asked` (searched for). `coverage` (C,) is, for each clue, the best share that a
-    sentence met holds. After `weigh`: `evidence` and `promise` (names,), the `top` promise, and leads
-    in order of promise, ties by name, those without promise left out, at most `limit`: `fresh` not asked for, `asked` for,
-    and `best` of both. `open` counts names not asked for.
+    `table` has a row a name: `bearing` of its best sentence with the chunk's share, `mentions` (chunks), `source` (number of
+    the page with that sentence), `asked` (searched for). `coverage` (C,) is, for each clue, the best share that a sentence
+    met holds. After `weigh`: `evidence` and `promise` (names,), the `top` promise, and leads in order of promise, ties by
+    name, those without promise left out, at most `limit`: `fresh` not asked for, `asked` for, and `best` of both. `open`
+    counts names not asked for. All shares are in millionths.
     """
 
     def __init__(self, question: Question, limit: int) -> None:
@@ -37,7 +38,7 @@ class Leads:
         self._limit = limit
         clues = len(question.clues)
         columns: list[Any] = [
-            ("promise", np.int64),
+            ("bearing", np.int64),
             ("mentions", np.int64),
             ("source", np.int64),
             ("asked", np.bool_),
@@ -59,8 +60,8 @@ class Leads:
         if not len(names):
             return
         self._best[:, names] = np.maximum(self._best[:, names], reading.shares)
-        better = reading.promise > table["promise"][names]
-        table["promise"][names[better]] = reading.promise[better]
+        better = reading.bearings > table["bearing"][names]
+        table["bearing"][names[better]] = reading.bearings[better]
         table["source"][names[better]] = page
         table["mentions"][names] += 1
         if reading.pairs.size:
@@ -76,16 +77,14 @@ class Leads:
         """Work out evidence, promise, and the order of leads."""
         table = self.table
         self.evidence: Ints = self._best.sum(axis=0)
-        asked, self.promise = table["asked"], table["promise"]
+        asked = table["asked"]
         if self._pairs and asked.any():
             self._pairs = [np.concatenate(self._pairs, axis=1)]
             first, second = self._pairs[0][:, asked[self._pairs[0][0]]]
             beside = np.zeros_like(self.evidence)
             np.maximum.at(beside, second, self.evidence[first])
             self.evidence = self.evidence + 6 * beside // 10
-        import os
-        w=float(os.environ.get("W","0"))
-        self.promise = (self.promise + w*self.evidence).astype(np.int64)
+        self.promise: Ints = table["bearing"] + 3 * self.evidence // 10
         self.top = int(self.promise.max())
         self.open = int(np.count_nonzero(table["mentions"]) - np.count_nonzero(asked))
         self.fresh = self._top(np.where(asked, 0, self.promise), self._limit)

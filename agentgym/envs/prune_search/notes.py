@@ -31,7 +31,7 @@ SAMPLED_CHUNKS = 2_000
 of minutes at a million chunks; smaller indexes are read whole)."""
 
 NAMES = 16
-"""Names that are taken from one chunk, the most promising (our choice)."""
+"""Names that are taken from one chunk, those whose sentences bear most on the question (our choice)."""
 
 MILLION = 1_000_000
 WHOLE_CHUNK, LEAD_CHUNK, FOLLOWED = 0.3, 0.25, 1.3  # see `leads`
@@ -50,8 +50,8 @@ class Reading(NamedTuple):
 
     `title` (casefolded, without what stands in brackets) and its number as a name; `mask` the question's terms in the
     chunk, `overlap` their share of the question's weight, `best` its best sentence's share, `standing`, and `coverage` (C,)
-    its best squared share of each clue. `names` (m,) with the `promise` (m,) of each and its `shares` (C, m), and `pairs`
-    (2, p) of names that stand in one sentence.
+    its best squared share of each clue. `names` (m,), of each its best sentence's bearing with the chunk's share, `bearings`
+    (m,), and its `shares` (C, m); `pairs` (2, p) of names that stand in one sentence.
     """
 
     title: str
@@ -62,7 +62,7 @@ class Reading(NamedTuple):
     standing: float
     coverage: Ints
     names: Ints
-    promise: Ints
+    bearings: Ints
     shares: Ints
     pairs: Ints
 
@@ -223,7 +223,7 @@ class Library:
         overlap = question.share(whole)
         standing = round(max(pairs, default=0.0) + WHOLE_CHUNK * overlap, 6)
         coverage = [0] * len(question.clues)
-        promise: dict[int, int] = {}
+        bearings: dict[int, int] = {}
         shares: dict[int, list[int]] = {}
         together: dict[tuple[int, int], None] = {}
         for mask, (_, named) in zip(masks, parsed, strict=True):
@@ -232,11 +232,11 @@ class Library:
             value = round((question.bearing(mask) + LEAD_CHUNK * standing) * MILLION)
             numbers = [question.lead(name) for name in named if name.casefold() not in question.folded]
             for number in numbers:
-                promise[number] = max(promise.get(number, 0), value)
+                bearings[number] = max(bearings.get(number, 0), value)
                 shares[number] = list(map(max, shares.get(number, own), own))
                 if mask:
                     together.update({(number, other): None for other in numbers if other != number})
-        kept = sorted(promise, key=lambda number: (-promise[number], question.leads[number]))[:NAMES]
+        kept = sorted(bearings, key=lambda number: (-bearings[number], question.leads[number]))[:NAMES]
         return Reading(
             title.casefold(),
             question.lead(title),
@@ -246,7 +246,7 @@ class Library:
             standing,
             np.array(coverage, dtype=np.int64),
             np.array(kept, dtype=np.int64),
-            np.array([promise[number] for number in kept], dtype=np.int64),
+            np.array([bearings[number] for number in kept], dtype=np.int64),
             np.array([shares[number] for number in kept], dtype=np.int64).reshape(-1, len(coverage)).T,
             np.array([pair for pair in together if pair[0] in kept and pair[1] in kept], dtype=np.int64)
             .reshape(-1, 2)

@@ -118,6 +118,7 @@ def _answer(world: World, subject: int, target: int | None) -> tuple[str, str]:
 
 
 def _items(library: Library, plan: Plan, clues: Clues) -> list[Item] | None:
+    """The plan's items in the order of its hops, each on a chunk of its own; None if some facts stand nowhere together."""
     wanted: list[tuple[int, tuple[Fact, ...], bool]] = []
     for level, link in enumerate(plan.links):
         more = (Fact("attr", plan.start, plan.second),) if level == 0 else ()
@@ -125,15 +126,16 @@ def _items(library: Library, plan: Plan, clues: Clues) -> list[Item] | None:
         wanted.append((level, (link.described, *more), False))
         wanted += [(0, plan.aside, False)] if level == 0 else []
         wanted.append((level, (link.fact, *end), True))
-    items: list[Item] = []
-    holder: dict[int, str] = {}
-    for level, facts, is_truth in wanted:
-        found = library.together(facts, {item.chunk for item in items})
-        if found is None:
+    found: dict[int, tuple[str, list[str]]] = {}
+    for i in sorted(range(len(wanted)), key=lambda i: not wanted[i][2]):  # truths choose first: they stand in fewest places
+        place = library.together(wanted[i][1], {chunk for chunk, _ in found.values()})
+        if place is None:
             return None
-        chunk, sentences = found
-        if is_truth:
-            holder[level] = chunk
+        found[i] = place
+    holder = {wanted[i][0]: chunk for i, (chunk, _) in found.items() if wanted[i][2]}
+    items = []
+    for i, (level, facts, is_truth) in enumerate(wanted):
+        chunk, sentences = found[i]
         quotes = tuple(clues.quotes[fact] for fact in facts)
         truth_quotes = (sentences[0],) if is_truth else ()
         items.append(Item(chunk, level, quotes, tuple(sentences), truth_quotes, holder.get(level - 1)))
