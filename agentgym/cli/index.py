@@ -102,8 +102,8 @@ def search(
         console.print_json([{"id": c.id, "title": c.title, "source": c.source, "text": c.text} for c in chunks])
         return
     for chunk in chunks:
-        console.out.print(f"[bold]{chunk.id}[/bold] {chunk.title}", markup=True)
-        console.out.print(chunk.text[:300].replace("\n", " "), markup=False)
+        console.out.print(f"[bold]{console.plain(chunk.id)}[/bold] {console.plain(chunk.title)}")
+        console.out.print(console.plain(chunk.text[:300].replace("\n", " ")))
 
 
 def _describe(index: Any, as_json: bool) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
 
 from agentgym.cli import console
 from agentgym.core.errors import ConfigError
@@ -30,10 +29,12 @@ def replay(
     Example: agentgym replay runs/a
     """
     problems: list[dict[str, str]] = []
-    checked = 0
+    checked = planned = 0
     for run in _runs(folder):
-        problems += [{"run": str(run.path), "problem": text} for text in run.store.verify()]
-        if problems:
+        planned += len(run.manifest.episodes)
+        found = [{"run": str(run.path), "problem": text} for text in (*run.store.verify(), *run.problems())]
+        problems += found
+        if found:
             continue
         with console.progress(f"replaying {run.manifest.agent}") as update:
             results = run.replay(verify=not fast, progress=update)
@@ -44,11 +45,12 @@ def replay(
             for text in result.problems
         ]
     if as_json:
-        console.print_json({"episodes": checked, "problems": problems})
+        console.print_json({"episodes": checked, "planned": planned, "problems": problems})
     else:
         for item in problems[:20]:
-            console.out.print(" ".join(item.values()), markup=False, soft_wrap=True)
-        console.out.print(f"{checked} episodes replayed, {len(problems)} differences")
+            console.out.print(console.plain(" ".join(item.values())), soft_wrap=True)
+        of = "" if checked == planned else f" of {planned} planned"
+        console.out.print(f"{checked}{of} episodes replayed, {len(problems)} differences")
     if problems:
         raise typer.Exit(1)
 
@@ -149,13 +151,15 @@ def _runs(folder: Path, *, single: bool = False) -> list[Run]:
 def _print_trajectory(trajectory: Trajectory) -> None:
     gone = {chunk: number for number, step in enumerate(trajectory.steps, 1) for chunk in step.pruned}
     for message in trajectory.opening:
-        console.out.print(f"[bold]{message.role}[/bold]  {escape(message.text)}", soft_wrap=True)
+        console.out.print(f"[bold]{message.role}[/bold]  {console.plain(message.text)}", soft_wrap=True)
     for number, step in enumerate(trajectory.steps, 1):
         console.out.rule(f"turn {number} · {step.used:,} tokens", align="left")
         if step.turn.content:
-            console.out.print(escape(step.turn.content), soft_wrap=True)
+            console.out.print(console.plain(step.turn.content), soft_wrap=True)
         for call in step.turn.tool_calls:
-            console.out.print(f"[cyan]{escape(call.name)}[/cyan] {escape(call.arguments[:300])}", soft_wrap=True)
+            console.out.print(
+                f"[cyan]{console.plain(call.name)}[/cyan] {console.plain(call.arguments[:300])}", soft_wrap=True
+            )
         for message in step.messages:
             for part in message.parts:
                 _print_part(part, gone, message.error is not None)
@@ -163,7 +167,7 @@ def _print_trajectory(trajectory: Trajectory) -> None:
 
 
 def _print_part(part: Any, gone: dict[str, int], error: bool) -> None:
-    text = escape(part.text if len(part.text) <= 200 else part.text[:200].replace("\n", " ") + "…")
+    text = console.plain(part.text if len(part.text) <= 200 else part.text[:200].replace("\n", " ") + "…")
     if error:
         console.out.print(f"  [red]{text}[/red]", soft_wrap=True)
     elif part.chunk in gone:

@@ -6,7 +6,7 @@ import datetime
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ import msgspec
 
 from agentgym.agents.base import Agent
 from agentgym.core.errors import ConfigError
-from agentgym.core.records import Trajectory, Truth
-from agentgym.corpus.tasks import TaskSet, write_taskset
-from agentgym.corpus.tasksets import Suite, is_folder, parse_name
+from agentgym.core.records import Task, Trajectory, Truth
+from agentgym.corpus.tasks import MANIFEST, TaskSet, read_manifest, read_taskset, write_taskset
+from agentgym.corpus.tasksets import Suite, is_folder, parse_name, suites
 from agentgym.envs.base import ToolEnv
 from agentgym.evaluation.cost import cost, load_prices
 from agentgym.rollouts.manifest import EpisodeRow, Planned, RunManifest, machine, versions
 from agentgym.rollouts.play import EnvSpec
-from agentgym.rollouts.replay import Replay, replay
+from agentgym.rollouts.replay import Replay, check_row, replay
 from agentgym.rollouts.runner import run_episodes
 from agentgym.rollouts.store import RunStore
 
@@ -81,13 +81,15 @@ def evaluate(
     for name, value in (("trials", trials), ("limit", limit)):
         if value is not None and value < 1:
             raise ConfigError(f"{name}={value} must be at least 1")
+    if seed_base is not None and seed_base < 0:
+        raise ConfigError(f"seed_base={seed_base} must be at least 0")
     suite, split_name, named = _resolve(tasks, split)
     agent_name = agent if isinstance(agent, str) else agent.name
     profile = profile or (suite.profile if suite else None)
     folder = Path(out) if out is not None else Path("runs") / _slug(named or env or "tasks", agent_name, profile or "")
     kwargs: dict[str, str] = {**env_kwargs, **({"profile": profile} if profile else {})}
     if isinstance(tasks, TaskSet):
-        write_taskset(tasks, folder / "tasks")
+        _keep_tasks(tasks, folder)
         kwargs["tasks"] = _RUN + "tasks"
     elif named is not None:
         kwargs["tasks"] = named
@@ -104,7 +106,7 @@ def evaluate(
         env=env_id,
         agent=agent_name,
         profile=built.profile.name,
-        episodes=tuple(Planned(task.id, k, base + k) for k in range(trials_) for task in chosen),
+        episodes=_plan(chosen, trials_, base),
         env_kwargs=kwargs,
         suite=suite.id if suite else "",
         split=split_name,
@@ -210,14 +212,42 @@ class Run:
         results = []
         rows = [row for row in self.rows if row.trajectory]
         for number, row in enumerate(rows, 1):
-            results.append(replay(self.env, self.store.trajectory(row), score=row.score, verify=verify))
+            result = replay(self.env, self.store.trajectory(row), verify=verify)
+            wrong = check_row(self.env, row, result.outcome)
+            results.append(msgspec.structs.replace(result, problems=(*result.problems, *wrong)))
             if progress is not None:
                 progress(number, len(rows))
         return results
 
+    def problems(self) -> list[str]:
+        """What `run.json` says of the run that its environment and plan contradict; empty when all agrees."""
+        manifest, env = self.manifest, self.env
+        facts = {
+            "profile": env.profile.name,
+            "counter": env.profile.counter,
+            "taskset": env.taskset_hash(),
+            "fingerprint": env.fingerprint(),
+            "trials": 1 + max((planned.trial for planned in manifest.episodes), default=0),
+        }
+        found = [
+            f"run.json: {name} is {getattr(manifest, name)!r}, found {fact!r}"
+            for name, fact in facts.items()
+            if getattr(manifest, name) != fact
+        ]
+        suite = suites().get(manifest.suite)
+        if manifest.protocol == "standard" and (
+            suite is None
+            or not _standard(suite, env, manifest.trials, suite.seed_base, None, {})
+            or manifest.episodes != _plan(env.tasks, suite.trials, suite.seed_base)
+        ):
+            found.append(f"run.json: protocol is 'standard', but this is not the protocol of suite {manifest.suite!r}")
+        return found
+
     def rescore(self, out: str | os.PathLike[str]) -> Run:
         """Score the stored trajectories again with today's scorer, without running anything, into a new run folder."""
         manifest = msgspec.structs.replace(self.manifest, fingerprint=self.env.fingerprint())
+        if any(value == _RUN + "tasks" for value in manifest.env_kwargs.values()):
+            _keep_tasks(read_taskset(self.path / "tasks", truths=True), Path(out))
         with RunStore.create(out, manifest) as store:
             done = store.done()
             for row in self.rows:
@@ -231,6 +261,21 @@ class Run:
             outcome = self.env.outcome(trajectory)
             row = msgspec.structs.replace(row, score=outcome.score, reward=outcome.reward, reward_terms=outcome.terms)
         store.add(row, trajectory)
+
+
+def _plan(tasks: Sequence[Task], trials: int, base: int) -> tuple[Planned, ...]:
+    """Every task in order, trial by trial."""
+    return tuple(Planned(task.id, k, base + k) for k in range(trials) for task in tasks)
+
+
+def _keep_tasks(taskset: TaskSet, folder: Path) -> None:
+    """Write a task set into a run folder; one that holds a run of other tasks is left as it is."""
+    kept = folder / "tasks"
+    if (folder / "run.json").exists():
+        if not (kept / MANIFEST).exists() or read_manifest(kept)["digest"] != taskset.digest():
+            raise ConfigError(f"{folder} holds another run, of other tasks; give another folder, or delete this one")
+    else:
+        write_taskset(taskset, kept)
 
 
 def _resolve(tasks: str | TaskSet | None, split: str | None) -> tuple[Suite | None, str, str | None]:

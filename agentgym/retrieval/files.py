@@ -106,7 +106,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         unfinished = (folder / "building.json").exists()
         hint = (
             "its build was interrupted: build it again, what is done is kept"

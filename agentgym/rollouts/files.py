@@ -11,7 +11,7 @@ import socket
 import weakref
 from pathlib import Path
 
-from agentgym.core.errors import ConfigError, InfraError
+from agentgym.core.errors import ConfigError, DataError, InfraError
 
 
 class Appender:
@@ -106,6 +106,11 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    """The error for a file of a run that is there and cannot be read."""
+    return DataError(f"{path} cannot be read ({error.strerror or error}): allow it, or restore the file")
 
 
 def unwritable(path: Path, error: OSError) -> InfraError:

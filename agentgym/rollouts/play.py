@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import time
 from typing import Any
 
@@ -34,7 +35,12 @@ class EnvSpec(Record, frozen=True):
         """
         if ":" in env_id:
             module, env_id = env_id.split(":", 1)
-            importlib.import_module(module)
+            try:
+                importlib.import_module(module)
+            except (ImportError, ValueError) as error:
+                raise ConfigError(
+                    f"environment {env_id!r}: its module {module!r} cannot be imported: {error}"
+                ) from error
         if env_id not in gym.registry:
             known = ", ".join(sorted(key for key, spec in gym.registry.items() if "agentgym" in str(spec.entry_point)))
             raise ConfigError(f"environment {env_id!r} is not registered with Gymnasium; agentgym's own: {known}")
@@ -49,7 +55,12 @@ class EnvSpec(Record, frozen=True):
     def build(self) -> ToolEnv:
         """The environment, without Gymnasium's wrappers."""
         module, _, name = self.entry_point.partition(":")
-        env = getattr(importlib.import_module(module), name)(**self.kwargs)
+        made = getattr(importlib.import_module(module), name)
+        try:
+            inspect.signature(made).bind(**self.kwargs)
+        except TypeError as error:
+            raise ConfigError(f"{self.id} does not take these arguments: {error}") from None
+        env = made(**self.kwargs)
         if not isinstance(env, ToolEnv):
             raise ConfigError(f"{self.id} is no ToolEnv: the runner needs its episodes")
         return env

@@ -7,10 +7,12 @@ equal: the leaf id of every view, and what each turn's record says besides.
 from __future__ import annotations
 
 from agentgym.core.errors import AgentgymError
-from agentgym.core.records import Record, Score, Step, StopReason, Trajectory
+from agentgym.core.records import Record, Score, Status, Step, StopReason, Trajectory
 from agentgym.envs.base import Outcome, ToolEnv, run
 from agentgym.harness.effects import ReplayLog
 from agentgym.harness.episode import Episode
+from agentgym.rollouts.manifest import EpisodeRow
+from agentgym.rollouts.play import tags_of
 
 
 class Replay(Record, frozen=True):
@@ -57,9 +59,54 @@ async def replay_async(
     if episode.stop != trajectory.stop:
         problems.append(f"the episode ended with {episode.stop}, on record is {trajectory.stop}")
     outcome = env.outcome(episode.trajectory(sealed=False))
-    if score is not None and outcome.score != score and trajectory.stop is not StopReason.CANCELLED:
-        problems.append(f"score {outcome.score.value} differs from the recorded {score.value}")
+    if score is not None and trajectory.stop is not StopReason.CANCELLED:
+        problems += _score_problems(outcome.score, score)
     return Replay(trajectory.task, tuple(problems), outcome)
+
+
+def check_row(env: ToolEnv, row: EpisodeRow, outcome: Outcome | None) -> list[str]:
+    """What a run's row says of an episode that is not so.
+
+    Args:
+        env: the environment of the replay.
+        row: as recorded.
+        outcome: of the replay; None where there is none, and nothing can be said.
+
+    A broken episode has score and reward 0, whatever its trajectory would score. Not checked: `wall_s`, `cost_usd`, `error`.
+    """
+    if outcome is None:
+        return []
+    problems = []
+    broken = row.status in (Status.AGENT_ERROR, Status.INFRA_ERROR)
+    if row.status is Status.COMPLETED and row.stop in (None, StopReason.CANCELLED):
+        problems.append(f"status is {row.status}, but the episode was cut ({row.stop})")
+    if broken and row.stop not in (None, StopReason.CANCELLED):
+        problems.append(f"status is {row.status}, but the episode came to its end ({row.stop})")
+    expected = Outcome(Score(0.0), 0.0, {}) if broken else outcome
+    problems += _score_problems(expected.score, row.score)
+    task = env.task(row.task)
+    tags = {key: value for key, value in row.tags.items() if key != "attempts"}
+    for name, mine, theirs in (
+        ("reward", expected.reward, row.reward),
+        ("reward_terms", expected.terms, row.reward_terms),
+        ("cluster", task.cluster or task.id, row.cluster),
+        ("tags", tags_of(task), tags),
+    ):
+        if mine != theirs:
+            problems.append(f"{name} is {mine}, on record is {theirs}")
+    return problems
+
+
+def _score_problems(mine: Score, recorded: Score) -> list[str]:
+    """Each value of a score that differs from the record."""
+    problems = []
+    if mine.value != recorded.value:
+        problems.append(f"score {mine.value} differs from the recorded {recorded.value}")
+    for name in sorted(mine.metrics.keys() | recorded.metrics.keys()):
+        ours, theirs = mine.metrics.get(name), recorded.metrics.get(name)
+        if ours != theirs:
+            problems.append(f"metric {name} is {ours}, on record is {theirs}")
+    return problems
 
 
 async def _steps(episode: Episode, trajectory: Trajectory) -> list[str]:

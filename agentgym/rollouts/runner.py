@@ -62,6 +62,8 @@ def run_episodes(
     """
     if concurrency < 1 or processes < 1:
         raise ConfigError(f"concurrency={concurrency} and processes={processes} must be at least 1")
+    if time_limit_s is not None and not time_limit_s > 0:
+        raise ConfigError(f"time_limit_s={time_limit_s} must be above 0; leave it out for no limit")
     done = store.done()
     waiting = deque(planned for planned in store.manifest.episodes if (planned.task, planned.trial) not in done)
 

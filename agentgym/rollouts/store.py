@@ -24,15 +24,17 @@ import msgspec
 
 from agentgym.core import hashing, records
 from agentgym.core.errors import AgentgymError, ConfigError, DataError, Tampered
-from agentgym.core.records import Trajectory
+from agentgym.core.graph import message_tokens
+from agentgym.core.records import Status, Trajectory
 from agentgym.rollouts import trajectory_file
-from agentgym.rollouts.files import Appender, Lock, unwritable, write_whole
+from agentgym.rollouts.files import Appender, Lock, unreadable, unwritable, write_whole
 from agentgym.rollouts.manifest import EPISODES_SCHEMA, RUN_SCHEMA, EpisodeRow, Key, Planned, RunManifest
 from agentgym.rollouts.texts import Texts
 
 __all__ = ["EpisodeRow", "Key", "Planned", "RunManifest", "RunStore"]
 
 _ROW = msgspec.json.Decoder(EpisodeRow)
+_ROUNDING = 1e-9
 _HEADER = hashing.canonical({"schema": EPISODES_SCHEMA}) + b"\n"
 
 
@@ -49,6 +51,7 @@ class RunStore:
         self._plan = {(episode.task, episode.trial): i for i, episode in enumerate(manifest.episodes)}
         self._texts = Texts(path / "texts.jsonl.zst", writer=lock is not None)
         self._rows, whole = _read_rows(path / "episodes.jsonl", self._plan)
+        self._headed = whole > 0 or lock is not None
         self._episodes: Appender | None = None
         if lock is not None:
             (path / "trajectories").mkdir(exist_ok=True)
@@ -146,6 +149,8 @@ class RunStore:
             data = file.read_bytes()
         except FileNotFoundError as error:
             raise Tampered(f"{name} is missing from {self.path}") from error
+        except OSError as error:
+            raise unreadable(file, error) from error
         found = trajectory_file.decode(data, name, link, lambda key: self._texts.get(key, name))
         if row is None:
             return found
@@ -156,8 +161,19 @@ class RunStore:
     def verify(self) -> list[str]:
         """Every problem of the folder, each naming file and line; empty when all is as it was written."""
         problems = self._texts.problems()
+        if not self._headed:
+            problems.append("episodes.jsonl is missing, or lacks its header line: rows may have been lost")
         for row in self.rows():
+            if abs(sum(row.reward_terms.values()) - (row.reward or 0.0)) > _ROUNDING:
+                problems.append(
+                    f"episodes.jsonl: reward of task {row.task!r}, trial {row.trial} is {row.reward}, its terms add up "
+                    f"to {sum(row.reward_terms.values())}"
+                )
             if not row.trajectory:
+                if row.status is Status.COMPLETED:
+                    problems.append(
+                        f"episodes.jsonl: task {row.task!r}, trial {row.trial} is {row.status}, but names no trajectory"
+                    )
                 continue
             try:
                 found = self.trajectory(row)
@@ -170,6 +186,7 @@ class RunStore:
                 ("stop", found.stop),
                 ("usage", found.usage),
                 ("steps", len(found.steps)),
+                ("context_tokens_peak", _peak(found)),
             ):
                 if getattr(row, field) != stored:
                     problems.append(
@@ -206,9 +223,17 @@ class RunStore:
         return hashing.sha256(data)
 
 
+def _peak(trajectory: Trajectory) -> int:
+    """The fullest context of an episode; what it opened with where no turn was taken."""
+    return max((step.used for step in trajectory.steps), default=sum(map(message_tokens, trajectory.opening)))
+
+
 def _read_rows(path: Path, plan: dict[Key, int]) -> tuple[dict[Key, EpisodeRow], int]:
     """Rows by key, and the length in bytes of the whole lines; a torn last line is left out."""
-    data = path.read_bytes() if path.exists() else b""
+    try:
+        data = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise unreadable(path, error) from error
     whole = data.rfind(b"\n") + 1
     rows: dict[Key, EpisodeRow] = {}
     for number, line in enumerate(data[:whole].splitlines(), 1):
@@ -233,8 +258,10 @@ def _read_manifest(folder: Path) -> RunManifest:
         content: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         records.upgrade(str(content.pop("schema", "")), RUN_SCHEMA)
         return msgspec.convert(content, RunManifest)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(f"{folder} is no run folder: it has no run.json") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Tampered(f"{path} cannot be read: {error}") from error
 

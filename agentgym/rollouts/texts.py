@@ -10,7 +10,7 @@ import zstandard
 
 from agentgym.core import hashing, records
 from agentgym.core.errors import DataError, Tampered
-from agentgym.rollouts.files import Appender
+from agentgym.rollouts.files import Appender, unreadable
 
 SCHEMA = "texts/1"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -74,7 +74,10 @@ class Texts:
     def _load(self) -> int:
         """Read all texts; returns the length in bytes of the whole frames."""
         self._texts, self._lines, whole = {}, 0, 0
-        data = self._path.read_bytes() if self._path.exists() else b""
+        try:
+            data = self._path.read_bytes() if self._path.exists() else b""
+        except OSError as error:
+            raise unreadable(self._path, error) from error
         for frame, end in _frames(data, self._path.name):
             self._enter(frame.splitlines(keepends=True))
             whole = end

@@ -91,6 +91,8 @@ class PruneSearchEnv(ToolEnv):
         limits = profile_named(profile) if isinstance(profile, str) else profile
         if not isinstance(limits, SearchProfile):
             raise ConfigError(f"{self.name}: profile must be a name or a SearchProfile, not {type(limits).__name__}")
+        if reward is not None and not isinstance(reward, SearchReward):
+            raise ConfigError(f"{self.name}: reward must be a SearchReward, not {type(reward).__name__}")
         if limits.sources:
             self.tools = MultiSourceTools
         taskset = data.load(tasks)

@@ -84,6 +84,8 @@ class Moves:
             self.pages.weigh(self.leads)
             self._queries = None
         self.pages.settle(self.ledger.turns)
+        cells = self.pages.rows[: len(self.pages), [f.SENTENCE, f.STANDING, f.LIVE, f.TOKENS]]
+        self._cells: list[list[float]] = cells.tolist()
 
     # -- finish, sweep, prune -----------------------------------------------------------------------------------------
 
@@ -127,15 +129,14 @@ class Moves:
     def _several(self, row: NDArray[np.float64], kind: int, chosen: list[int], mask: int, others: int) -> None:
         """Fill in the features of several chunks: `mask` are the question's terms in them, `others` those in the other
         chunks in view."""
-        several = self.pages.rows.take(chosen, 0)
-        sums = several.cumsum(axis=0)[-1]  # one after the other: the same on every machine
+        sentence, standing, live, tokens = zip(*[self._cells[number] for number in chosen], strict=True)
         row[kind] = 1.0
         row[f.OVERLAP] = self._question.share(mask)
-        row[f.SENTENCE] = several[:, f.SENTENCE].max()
+        row[f.SENTENCE] = max(sentence)
         row[f.OPEN] = self._question.share(mask & ~others)
-        row[f.STANDING] = sums[f.STANDING] / len(chosen)
-        row[f.LIVE] = sums[f.LIVE] / len(chosen)
-        row[f.TOKENS] = sums[f.TOKENS]
+        row[f.STANDING] = sum(standing) / len(chosen)
+        row[f.LIVE] = sum(live) / len(chosen)
+        row[f.TOKENS] = sum(tokens)
         row[f.COUNT] = len(chosen) / 30
 
     def prunes(self, slate: Slate, limit: int) -> None:

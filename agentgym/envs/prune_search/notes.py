@@ -201,7 +201,9 @@ class Library:
         self._parsed = functools.lru_cache(20_000)(_parse)
 
     def weight(self, term: str) -> float:
-        """Rarity of a term, log(2 + n / (1 + chunks that hold it))."""
+        """Rarity of a term, log(2 + n / (1 + chunks that hold it)); 0 for one that surely is nowhere in the corpus."""
+        if term and not self._frequency[term] and self._sampled == len(self._index):
+            return 0.0
         return round(math.log(2 + self._sampled / (1 + self._frequency[term])), 6)
 
     def _question(self, prompt: str) -> Question:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from agentgym.core.errors import UnknownName
+from agentgym.core.errors import ConfigError, UnknownName
 from agentgym.harness.profiles import Profile
+
+_LEAST = {"shown": 1, "candidates": 1, "grep_chunks": 1, "answer_chunks": 1, "chunk_tokens": 8, "chunk_slack": 0}
 
 
 class SearchProfile(Profile, frozen=True, kw_only=True):
@@ -23,6 +25,13 @@ class SearchProfile(Profile, frozen=True, kw_only=True):
     answer_chunks: int = 30
     chunk_tokens: int = 512
     chunk_slack: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ConfigError(f"profile {self.name!r}: {name}={value!r} must be a whole number of at least {least}")
 
 
 PROFILES = {

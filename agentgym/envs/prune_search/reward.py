@@ -14,11 +14,11 @@ Every term stops a way of being paid for nothing; `tests/envs/prune_search/test_
 
 from __future__ import annotations
 
-import math
-
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Record, StopReason, Trajectory, Truth
 from agentgym.envs.prune_search.score import f_beta, found
+
+_LARGEST = 1e9  # its square and sums of such terms are finite, so that no reward can be NaN
 
 
 class SearchReward(Record, frozen=True, kw_only=True):
@@ -44,8 +44,8 @@ class SearchReward(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"{name}={value} must be a number of 0 or more")
+            if not (isinstance(value, int | float) and 0 <= value <= _LARGEST):
+                raise ConfigError(f"{name}={value} must be a number from 0 to {_LARGEST:g}")
         if self.beta == 0:
             raise ConfigError("beta=0 leaves recall out of F_β: give a positive number")
         if self.full_turns <= self.free_turns:

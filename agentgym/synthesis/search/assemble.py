@@ -3,7 +3,6 @@ plan becomes a task, or is dropped when its verifier objects."""
 
 from __future__ import annotations
 
-
 from collections.abc import Collection
 
 import msgspec

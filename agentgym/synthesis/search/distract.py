@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentgym.synthesis.dice import Dice
-from agentgym.synthesis.search.chain import Plan, conditions, meets, unique
+from agentgym.synthesis.search.chain import Plan, conditions, meets
 from agentgym.synthesis.search.names import Namer
 from agentgym.synthesis.search.world import Entity, World
 

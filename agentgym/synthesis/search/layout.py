@@ -41,7 +41,7 @@ def _place(world: World, plan: Plan, profiles: dict[int, Order], notes: list[Ord
         else:
             profiles[link.subject].groups.append(described)
         truth = (link.fact, plan.told_last) if level == plan.hops - 1 else (link.fact,)
-        if plan.hops == 1:  # the page of the answer recalls its subject: short chains are meant to be easier
+        if plan.hops == 1 and dice.chance(0.4):  # the answer's page recalls its subject: short chains are to be easier
             truth = (*described, *truth)
         if link.object is None or dice.chance(0.5):
             notes.append(Order("note", region, groups=[truth]))

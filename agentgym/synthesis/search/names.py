@@ -16,28 +16,9 @@ _STYLES: tuple[tuple[str, str, str], ...] = (
     ("c d dr g gl ll m n p pr rh t tr w", "a e i o y au", "dd n nt r rth ll s th"),
     ("p t k s z h v l m r pr kr tr", "a e i o u ě y", "k n ř v sk tz nka l"),
 )
-_GIVEN = (
-    "Ada Alma Anselm Arne Astrid Auguste Bertil Bram Brita Casimir Cecily Clement Cora Dagmar Darius Edda Elias Elin "
-    "Emeric Esther Fabian Felicity Florian Frida Gideon Greta Gustav Hanna Hedwig Henrik Hester Hugo Ida Ignace Ilse Ines "
-    "Ivo Jadwiga Jasper Johanna Jonas Judith Kamil Klara Konrad Lars Leonie Linus Lotte Ludmila Magda Malin Marius Matilda "
-    "Mirko Nadia Nils Odile Olga Oskar Ottilie Paula Petra Philippa Quentin Ragna Rasmus Renata Roland Rosalind Rufus Sabine "
-    "Selma Sigrid Silas Stefan Tabitha Tadeusz Thea Tilda Tobias Ulrika Ursula Valentin Vera Viktor Vilma Walter Wanda "
-    "Wenzel Wilma Xenia Yngve Yvette Zdenka Zelda"
-).split()
-_ADJECTIVES = (
-    "Amber Ashen Bitter Borrowed Broken Copper Crooked Distant Drowned Early Empty Endless Faithful Fallen Forgotten Frozen "
-    "Gilded Hidden Hollow Idle Ivory Later Lonely Lost Mended Northern Orphaned Painted Patient Quiet Restless Rusted Salted "
-    "Scarlet Second Seventh Silent Sleeping Slender Southern Stolen Tangled Tender Thirsty Twisted Unpaid Velvet Wandering "
-    "Wooden Yellow"
-).split()
-_NOUNS = (
-    "Acre Alibi Almanac Anthem Apron Barometer Basin Bellows Bonfire Bramble Candle Cartographer Cellar Chorus Cinder Clover "
-    "Compass Corridor Cradle Daybreak Dialect Ember Envelope Errand Estuary Fable Farewell Ferryman Furrow Garland Gravel "
-    "Harvest Hinge Horizon Hourglass Interval Inventory Jetty Ladder Lantern Ledger Lullaby Magpie Meridian Mirror Mosaic "
-    "Needle Nocturne Orchard Overture Parcel Pendulum Pilgrim Quarry Quilt Reckoning Refrain Rehearsal Ripple Rooftop Saddle "
-    "Sapling Sentinel Shepherd Shoreline Signal Sparrow Staircase Summit Thimble Thistle Threshold Tide Treaty Undertow "
-    "Verdict Vigil Voyage Waltz Weathervane Whistle Windfall Winter Witness Yarn"
-).split()
+_GIVEN = ["Ada", "Alma", "Anselm", "Arne", "Astrid", "Auguste", "Bertil", "Bram", "Brita", "Casimir", "Cecily", "Clement", "Cora", "Dagmar", "Darius", "Edda", "Elias", "Elin", "Emeric", "Esther", "Fabian", "Felicity", "Florian", "Frida", "Gideon", "Greta", "Gustav", "Hanna", "Hedwig", "Henrik", "Hester", "Hugo", "Ida", "Ignace", "Ilse", "Ines", "Ivo", "Jadwiga", "Jasper", "Johanna", "Jonas", "Judith", "Kamil", "Klara", "Konrad", "Lars", "Leonie", "Linus", "Lotte", "Ludmila", "Magda", "Malin", "Marius", "Matilda", "Mirko", "Nadia", "Nils", "Odile", "Olga", "Oskar", "Ottilie", "Paula", "Petra", "Philippa", "Quentin", "Ragna", "Rasmus", "Renata", "Roland", "Rosalind", "Rufus", "Sabine", "Selma", "Sigrid", "Silas", "Stefan", "Tabitha", "Tadeusz", "Thea", "Tilda", "Tobias", "Ulrika", "Ursula", "Valentin", "Vera", "Viktor", "Vilma", "Walter", "Wanda", "Wenzel", "Wilma", "Xenia", "Yngve", "Yvette", "Zdenka", "Zelda"]
+_ADJECTIVES = ["Amber", "Ashen", "Bitter", "Borrowed", "Broken", "Copper", "Crooked", "Distant", "Drowned", "Early", "Empty", "Endless", "Faithful", "Fallen", "Forgotten", "Frozen", "Gilded", "Hidden", "Hollow", "Idle", "Ivory", "Later", "Lonely", "Lost", "Mended", "Northern", "Orphaned", "Painted", "Patient", "Quiet", "Restless", "Rusted", "Salted", "Scarlet", "Second", "Seventh", "Silent", "Sleeping", "Slender", "Southern", "Stolen", "Tangled", "Tender", "Thirsty", "Twisted", "Unpaid", "Velvet", "Wandering", "Wooden", "Yellow"]
+_NOUNS = ["Acre", "Alibi", "Almanac", "Anthem", "Apron", "Barometer", "Basin", "Bellows", "Bonfire", "Bramble", "Candle", "Cartographer", "Cellar", "Chorus", "Cinder", "Clover", "Compass", "Corridor", "Cradle", "Daybreak", "Dialect", "Ember", "Envelope", "Errand", "Estuary", "Fable", "Farewell", "Ferryman", "Furrow", "Garland", "Gravel", "Harvest", "Hinge", "Horizon", "Hourglass", "Interval", "Inventory", "Jetty", "Ladder", "Lantern", "Ledger", "Lullaby", "Magpie", "Meridian", "Mirror", "Mosaic", "Needle", "Nocturne", "Orchard", "Overture", "Parcel", "Pendulum", "Pilgrim", "Quarry", "Quilt", "Reckoning", "Refrain", "Rehearsal", "Ripple", "Rooftop", "Saddle", "Sapling", "Sentinel", "Shepherd", "Shoreline", "Signal", "Sparrow", "Staircase", "Summit", "Thimble", "Thistle", "Threshold", "Tide", "Treaty", "Undertow", "Verdict", "Vigil", "Voyage", "Waltz", "Weathervane", "Whistle", "Windfall", "Winter", "Witness", "Yarn"]
 _PATTERNS: dict[str, tuple[str, ...]] = {
     "region": ("the {} Marches", "the {} Valley", "the {} Coast", "the {} Uplands", "the {} Plain"),
     "town": ("{}", "{}", "{}", "Port {}", "{} Cross", "Upper {}"),

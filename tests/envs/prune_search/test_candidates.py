@@ -36,7 +36,7 @@ from tests.envs.prune_search.candidate_play import (
 # -- conformance ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", [*PLAYED, *ODD], ids=str)
+@pytest.mark.parametrize("profile", [*PLAYED, *ODD], ids=lambda profile: getattr(profile, "name", profile))
 def test_gymnasium_check(plain: str, profile: str | SearchProfile) -> None:
     check_env(made(plain, profile), skip_render_check=True)
 

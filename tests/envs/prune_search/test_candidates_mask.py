@@ -28,7 +28,7 @@ from tests.envs.prune_search.candidate_play import (
 # -- the mask ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", [*PLAYED, *ODD], ids=str)
+@pytest.mark.parametrize("profile", [*PLAYED, *ODD], ids=lambda profile: getattr(profile, "name", profile))
 def test_what_the_mask_allows_never_fails(plain: str, profile: str | SearchProfile) -> None:
     env = made(plain, profile)
     for seed in range(6):
@@ -58,7 +58,7 @@ def test_any_choice_that_the_mask_allows_gives_a_result(
             break
 
 
-@pytest.mark.parametrize("profile", ["2k", "tiny", *ODD[:2]], ids=str)
+@pytest.mark.parametrize("profile", ["2k", "tiny", *ODD[:2]], ids=lambda profile: getattr(profile, "name", profile))
 def test_what_the_mask_forbids_would_fail(plain: str, profile: str | SearchProfile) -> None:
     """Past the hard line every forbidden call is refused. Before it, only calls are held back whose result might not fit."""
     env, tried = made(plain, profile), 0
