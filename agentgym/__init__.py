@@ -13,16 +13,26 @@ import gymnasium as _gymnasium
 
 __version__ = "0.1.0"
 
-# Public name → module that defines it.
+# Public name → module that defines it. `__init__.pyi` says the same to type checkers.
 _PUBLIC = {
     "ChatAgent": "agentgym.agents.chat",
     "ChatMLCodec": "agentgym.rollouts.segments",
     "Index": "agentgym.retrieval.index",
     "Message": "agentgym.core.records",
     "Part": "agentgym.core.records",
+    "Profile": "agentgym.harness.profiles",
     "Run": "agentgym.evaluation.run",
+    "Score": "agentgym.core.records",
     "SearchReward": "agentgym.envs.prune_search.reward",
+    "Task": "agentgym.core.records",
     "TextActions": "agentgym.envs.wrappers",
+    "ToolCall": "agentgym.core.records",
+    "ToolEnv": "agentgym.envs.base",
+    "Toolset": "agentgym.harness.tool",
+    "Trajectory": "agentgym.core.records",
+    "Truth": "agentgym.core.records",
+    "Turn": "agentgym.core.records",
+    "View": "agentgym.core.graph",
     "episode": "agentgym.rollouts.segments",
     "evaluate": "agentgym.evaluation.run",
     "load_rewards": "agentgym.evaluation.frames",
@@ -31,16 +41,6 @@ _PUBLIC = {
     "read_corpus": "agentgym.corpus.readers",
     "read_tasks": "agentgym.corpus.queries",
     "rollout": "agentgym.rollouts.segments",
-    "Profile": "agentgym.harness.profiles",
-    "Score": "agentgym.core.records",
-    "Task": "agentgym.core.records",
-    "ToolCall": "agentgym.core.records",
-    "ToolEnv": "agentgym.envs.base",
-    "Toolset": "agentgym.harness.tool",
-    "Trajectory": "agentgym.core.records",
-    "Truth": "agentgym.core.records",
-    "Turn": "agentgym.core.records",
-    "View": "agentgym.core.graph",
     "tool": "agentgym.harness.tool",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import subprocess
@@ -48,6 +49,15 @@ def test_each_name_resolves_and_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in agentgym.__all__ if not name.startswith("_")])
 def test_each_name_is_used_in_the_readme(name: str) -> None:
     assert re.search(rf"\b(ag|agentgym)\.{name}\b|import .*\b{name}\b", README.read_text(encoding="utf-8"))
+
+
+def test_type_checkers_are_told_the_same() -> None:
+    stub = (Path(agentgym.__file__).parent / "__init__.pyi").read_text("utf-8")
+    told = dict(re.findall(r"^from \S+ import (\w+) as (\w+)$", stub, re.M))
+    assert list(told) == list(told.values())
+    assert set(told) == set(agentgym.__all__)
+    for module, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.M):
+        assert getattr(importlib.import_module(module), name) is getattr(agentgym, name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -67,7 +67,7 @@ def test_rows_stand_in_the_order_of_the_plan(tmp_path: Path) -> None:
 
 def test_an_episode_that_broke_before_its_first_turn_is_kept_without_a_trajectory(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, manifest()) as store:
-        stored = store.add(msgspec.structs.replace(row(), error="endpoint down"))
+        stored = store.add(msgspec.structs.replace(row(), status=Status.INFRA_ERROR, error="endpoint down"))
     assert stored.trajectory == ""
     found = RunStore.open(tmp_path)
     assert found.rows()[0].error == "endpoint down"

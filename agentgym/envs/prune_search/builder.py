@@ -7,6 +7,7 @@ inside a kind by promise or standing, ties by text or id.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -127,7 +128,7 @@ class CandidateBuilder:
             "leads": leads.open / 64,
             "best_lead": int(leads.evidence[lead]) / MILLION,
             "best": standings[0],
-            "contrast": standings[0] - sum(standings) / len(standings),
+            "contrast": standings[0] - math.fsum(standings) / len(standings),
             "clues": len(self._question.clues) / 12,
             "words": len(self._question.terms) / 64,
         }

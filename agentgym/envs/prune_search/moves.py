@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -134,9 +135,9 @@ class Moves:
         row[f.OVERLAP] = self._question.share(mask)
         row[f.SENTENCE] = max(sentence)
         row[f.OPEN] = self._question.share(mask & ~others)
-        row[f.STANDING] = sum(standing) / len(chosen)
+        row[f.STANDING] = math.fsum(standing) / len(chosen)
         row[f.LIVE] = sum(live) / len(chosen)
-        row[f.TOKENS] = sum(tokens)
+        row[f.TOKENS] = math.fsum(tokens)
         row[f.COUNT] = len(chosen) / 30
 
     def prunes(self, slate: Slate, limit: int) -> None:
