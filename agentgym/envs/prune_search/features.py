@@ -17,8 +17,7 @@ What a query is made of (search, grep):
 Bearing on the question. The text is the query's own, the chunk's, or that of all chunks together which a sweep takes out or
 a finish returns; for a read, the document's best chunk met; for a lead, where so said, the chunk of its best sentence:
 - `overlap`: share of the question's weight that the text holds.
-- `sentence`: share that the chunk's (for several: any chunk's) best sentence holds; for a lead, of
-  its chunk.
+- `sentence`: share that the best sentence of the chunk, of any of several, or of the lead's chunk holds.
 - `open`: for queries the share that the text holds and no chunk met does; for chunks in view the share that the text holds
   and no other chunk in view does.
 - `evidence`: a lead's evidence, cut at 1.
@@ -30,8 +29,9 @@ a finish returns; for a read, the document's best chunk met; for a lead, where s
 History:
 - `used`: times that this very call was made, in quarters, cut at 1.
 - `brought`: chunks that it brought the last time, as a share of what a search shows.
-- `novelty`: share of the query's words that no earlier query held; for a chunk, 1 if the last turn showed it.
-- `mentions`: chunks met in whose weightiest sentences the lead (or the chunk's title) stands, log2(1 + n) / 6, cut at 1.
+- `novelty`: share of the question's words in the query that no earlier query held; for a lead, 1 until it is searched for;
+  for a chunk, 1 if the last turn showed it.
+- `mentions`: chunks met that name the lead, or the chunk's title, log2(1 + n) / 6, cut at 1.
 - `age`: turns since the chunk, or the lead's chunk, was shown, in sixteenths, cut at 1.
 - `place`: 1 / (1 + place of the chunk, or the lead's chunk, in the result that showed it).
 - `live`: share of the chunks concerned that are in view; for a lead or a read, 1 if its chunk is.

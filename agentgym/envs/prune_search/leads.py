@@ -3,7 +3,7 @@
 The rules are the scripted agents' (`reading.Reader`) with two changes of ours: words are weighed by their rarity in the
 corpus instead of among the chunks met, so that nothing has to be read twice; and names gain by evidence, without which a
 name that each clue speaks of in another place stands behind one that a single sentence praises (on `sample`, 16 searches by
-promise met .83 of what is relevant with it, .77 without). The *bearing* of a text is the largest weight of a clue's terms
+promise met .85 of what is relevant with it, .79 without). The *bearing* of a text is the largest weight of a clue's terms
 in it, as a share of the question's weight.
 
 - *standing* of a chunk: bearing of its best two neighbouring sentences and .3 of the weight of the question's terms in all

@@ -221,7 +221,7 @@ class Library:
         whole = 0
         for mask in masks:
             whole |= mask
-        pairs = [question.bearing(mask | after) for mask, after in zip(masks, [*masks[1:], 0], strict=True)]
+        pairs = [question.bearing(mask | after) for mask, after in zip(masks, [*masks[1:], 0], strict=False)]
         overlap = question.share(whole)
         standing = round(max(pairs, default=0.0) + WHOLE_CHUNK * overlap, 6)
         coverage = [0] * len(question.clues)

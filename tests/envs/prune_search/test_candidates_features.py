@@ -9,7 +9,9 @@ import pytest
 
 from agentgym.core.records import Turn
 from agentgym.envs.prune_search import features as f
+from agentgym.envs.prune_search.builder import CandidateBuilder
 from agentgym.envs.prune_search.candidates import PruneSearchCandidatesEnv
+from agentgym.envs.prune_search.notes import library
 from tests.envs.prune_search.candidate_play import lingering, made, play
 from tests.envs.prune_search.world import prune, read, search
 from tests.envs.prune_search.world import turn as turn_of
@@ -157,3 +159,18 @@ def test_used_tokens_and_chunks_in_view_are_the_harnesses_own(plain: str) -> Non
 
     for seed in range(4):
         play(env, checked, seed)
+
+
+def test_texts_without_a_word_are_read(env: PruneSearchCandidatesEnv) -> None:
+    shared = library(env.text.index)
+    for text in ("[x_0]\n", "[x_0] \n!!! 7", "", "[x_0]\n\n\n[cut]"):
+        reading = shared.reading(QUESTION, "x_0", text)
+        assert (reading.mask, reading.standing, len(reading.names)) == (0, 0.0, 0)
+
+
+def test_questions_without_a_word_have_candidates(env: PruneSearchCandidatesEnv) -> None:
+    for prompt in ("", "?", "the of", "1 2", "é" * 5_000):
+        episode = env.text.open("s0")
+        candidates = CandidateBuilder(library(env.text.index), env.text.search_profile, prompt).update(episode.view)
+        assert candidates.mask.any()
+        assert np.isfinite(candidates.features).all()

@@ -71,6 +71,18 @@ def test_a_profile_of_another_kind_is_refused(small: str) -> None:
         SearchProfile(name="x", budget_tokens=8, reserve_tokens=0, soft_tokens=None, hard_tokens=9)
 
 
+@pytest.mark.parametrize("name", ["shown", "candidates", "grep_chunks", "answer_chunks", "chunk_tokens", "chunk_slack"])
+@pytest.mark.parametrize("value", [-1, float("nan"), "3"])
+def test_a_limit_that_is_no_count_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.* must be a whole number"):
+        SearchProfile(name="x", **{name: value})  # type: ignore[arg-type]
+
+
+def test_reward_settings_of_another_kind_are_refused(small: str) -> None:
+    with pytest.raises(ConfigError, match="reward must be a SearchReward, not dict"):
+        PruneSearchEnv(small, reward={"beta": 3})  # type: ignore[arg-type]
+
+
 def budget_kept(env: PruneSearchEnv, agent: str, task: str) -> None:
     """Play an agent and compare every view with the budget and with a count of its own texts."""
     limits = env.search_profile

@@ -6,6 +6,7 @@ Terms sum to the reward by construction; the last bit of a float is the only tol
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -108,9 +109,12 @@ def test_recall_of_facts_not_of_copies(env: PruneSearchEnv) -> None:
         {"f_weight": float("inf")},
         {"prune_cost": -0.1},
         {"free_turns": 128},
+        {"beta": 1e200},
+        {"beta": "4"},
+        {"f_weight": None},
     ],
 )
-def test_settings_that_make_no_reward_are_refused(settings: dict[str, float]) -> None:
+def test_settings_that_make_no_reward_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings)) + "="):
         SearchReward(**settings)
 
