@@ -159,20 +159,25 @@ def _own_corpus(
         raise ConfigError(f"--corpus and --queries go with the family prune-search, not {family!r}")
     if queries is None or (corpus is None and index is None):
         raise ConfigError("an evaluation on your own corpus needs --queries, and --corpus or --index")
+    if index is not None and (corpus is not None or retrieval is not None):
+        raise ConfigError("--index is searched as it is: leave --corpus and --retrieval out, or build another index")
     tasks = read_tasks(queries, qrels=qrels)
     if index is None:
         assert corpus is not None
-        counter = profile_named(profile or "32k").counter
+        limits = profile_named(profile or "32k")
+        cut = (limits.counter, limits.chunk_tokens, limits.chunk_slack)
         documents = list(read_corpus(corpus))
         key = digest([[d.id, d.text, d.title] for d in documents])[:16]
         legs = retrieval or "hybrid"
-        folder = cache_dir() / "indexes" / f"own-{key}-{legs}-{counter}"
+        folder = cache_dir() / "indexes" / "-".join(map(str, ("own", key, legs, *cut)))
         with console.progress(f"indexing {len(documents):,} documents") as update:
             Index.build(
                 documents,
                 folder,
                 retrieval=legs,
-                counter=counter,
+                counter=limits.counter,
+                chunk_tokens=limits.chunk_tokens,
+                slack=limits.chunk_slack,
                 progress=lambda stage, done, total: update(done, total),
             )
         index = str(folder)

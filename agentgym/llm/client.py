@@ -37,6 +37,8 @@ from agentgym.llm.wire import (
 
 _log = logging.getLogger(__name__)
 
+_REPLY_BYTES = 64 << 20  # a whole window of a million tokens has some 4 MiB
+
 
 def request_hash(body: Mapping[str, Any]) -> str:
     """Hex SHA-256 of what is asked: model, messages, tools, parameters. Neither the address nor `stream` count, so that
@@ -183,7 +185,7 @@ class ChatClient:
         kind = response.headers.get("content-type", "no content type")
         if response.is_success and "text/event-stream" in kind:
             return await self._assemble(response)
-        text = (await response.aread()).decode("utf-8", "replace")
+        text = b"".join([piece async for piece in _bounded(response)]).decode("utf-8", "replace")
         if not response.is_success:
             shown = self.endpoint.hide(text)
             raise judge(response.status_code, response.headers, shown, self._now(), str(self.endpoint))
@@ -195,7 +197,7 @@ class ChatClient:
 
     async def _assemble(self, response: httpx.Response) -> dict[str, Any]:
         assembler = Assembler()
-        async for data in events(response.aiter_bytes()):
+        async for data in events(_bounded(response)):
             if not assembler.feed(data):
                 break
         return {"error": assembler.error} if assembler.error else assembler.body()
@@ -232,6 +234,16 @@ class ChatClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+async def _bounded(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """The body in pieces, unpacked; MalformedReply past `_REPLY_BYTES`, since a server must not be able to fill the memory."""
+    size = 0
+    async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > _REPLY_BYTES:
+            raise MalformedReply(f"the body is longer than {_REPLY_BYTES:,} bytes")
+        yield piece
 
 
 async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:

@@ -130,7 +130,14 @@ class Player:
             return Status.INFRA_ERROR, _one_line(error)
         except ConfigError:  # a wrong key or model is the user's to mend, and would break every episode alike
             raise
-        except Exception as error:  # noqa: BLE001 — the one broad except: a broken episode must not take its siblings down
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # from outside, by whoever runs this player
+                raise
+            episode.cancel()
+            return Status.AGENT_ERROR, _one_line(error)  # the agent's own, from something that it awaited
+        # The one broad except: a broken episode, or a library that calls sys.exit, must not take its siblings down.
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             episode.cancel()
             return Status.AGENT_ERROR, _one_line(error)
         return Status.COMPLETED, None
@@ -163,5 +170,5 @@ def tags_of(task: Task) -> dict[str, Tag]:
     return {key: value for key, value in task.payload.items() if isinstance(value, str | int | float | bool)}
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:500]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,52 @@ def test_a_model_at_an_endpoint(runs: Path) -> None:
     assert parsed("replay", "chat", cwd=runs)["problems"] == []
 
 
+def test_an_own_corpus_is_cut_as_the_profile_says(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text(json.dumps({"_id": "a", "text": "The lamp of the pier was lit. " * 100}))
+    (tmp_path / "q.json").write_text('[{"id": "x", "query": "who lit the lamp", "gold": ["a"]}]')
+    own = ["--queries", "q.json", "--profile", "tiny", "--agent", "single-search"]
+    parsed("eval", "prune-search", *own, "--corpus", "c.jsonl", "--retrieval", "lexical", "--out", "run", cwd=tmp_path)
+    (trajectory,) = [parsed("show", "run", "--task", "x", cwd=tmp_path)]
+    shown = [chunk for step in trajectory["steps"] for chunk in step.get("shown", ())]
+    assert len(shown) == 2  # chunks of 32 words at most: several fit into a tiny window
+    refused = agentgym("eval", "prune-search", *own, "--corpus", "c.jsonl", "--index", "i", cwd=tmp_path, code=2)
+    assert "--index is searched as it is" in refused.stderr
+
+
+def test_texts_can_do_nothing_to_the_terminal_and_are_shown_as_they_are(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x9b31m[/red]:smile:\u202e"
+    corpus = [{"_id": f"{evil}{i}", "text": f"lamp {evil}", "title": evil} for i in range(2)]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    (tmp_path / "q.json").write_text(json.dumps([{"id": evil, "query": f"lamp {evil}", "gold": [f"{evil}0"]}]))
+    agentgym("index", "build", "c.jsonl", "--out", "idx", "--retrieval", "lexical", cwd=tmp_path)
+    own = ["--index", "idx", "--queries", "q.json", "--profile", "8k", "--agent", "greedy", "--out", "run"]
+    agentgym("eval", "prune-search", *own, cwd=tmp_path)
+    for arguments in (
+        ("index", "search", "idx", "lamp"),
+        ("show", "run"),
+        ("show", "run", "--json"),
+        ("show", "run", "--task", evil),
+    ):
+        shown = agentgym(*arguments, cwd=tmp_path).stdout
+        assert not set("\x1b\x9b\u202e") & set(shown), arguments
+        assert "[/red]:smile:" in shown, arguments
+    assert parsed("show", "run", cwd=tmp_path)[0]["task"] == evil
+    refused = agentgym("show", "run", "--task", f"{evil}?", cwd=tmp_path, code=2).stderr
+    assert not set("\x1b\x9b\u202e") & set(refused)
+
+
+def test_replay_names_every_damaged_run_and_says_what_is_missing(runs: Path, tmp_path: Path) -> None:
+    for name in ("single-search", "greedy-prune"):
+        shutil.copytree(runs / "runs" / name, tmp_path / "runs" / name)
+        rows = tmp_path / "runs" / name / "episodes.jsonl"
+        rows.write_text(rows.read_text().replace('"reward":', '"reward":9', 1))
+    found = json.loads(agentgym("replay", "runs", "--json", cwd=tmp_path, code=1).stdout)
+    assert {Path(problem["run"]).name for problem in found["problems"]} == {"single-search", "greedy-prune"}
+    rows = tmp_path / "runs" / "greedy-prune" / "episodes.jsonl"
+    rows.write_text("".join((runs / "runs/greedy-prune/episodes.jsonl").read_text().splitlines(keepends=True)[:3]))
+    assert "2 of 4 planned episodes replayed" in agentgym("replay", "runs/greedy-prune", cwd=tmp_path).stdout
+
+
 def test_split_option_is_the_same_as_the_name(runs: Path) -> None:
     found = parsed("eval", "sample", "--split", "dev", "--agent", "oracle", "--limit", "3", "--out", "oracle", cwd=runs)
     assert found["suite"] == "sample"
@@ -119,7 +166,7 @@ def test_another_run_in_the_same_folder_is_refused(runs: Path) -> None:
 
 
 def test_replay_finds_no_difference_then_the_altered_byte(runs: Path, tmp_path: Path) -> None:
-    assert parsed("replay", "runs", cwd=runs) == {"episodes": 8, "problems": []}
+    assert parsed("replay", "runs", cwd=runs) == {"episodes": 8, "planned": 8, "problems": []}
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(runs / "runs" / "single-search"), str(copy)], check=True)
     file = sorted((copy / "trajectories").iterdir())[0]

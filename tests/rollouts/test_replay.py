@@ -18,7 +18,7 @@ from agentgym.harness.effects import EffectLog
 from agentgym.harness.episode import Episode
 from agentgym.rollouts.manifest import Planned
 from agentgym.rollouts.play import Player
-from agentgym.rollouts.replay import replay
+from agentgym.rollouts.replay import check_row, replay
 from tests.harness.toolkit import SMALL, Tools, call, calls
 from tests.rollouts.trouble import Trouble
 
@@ -189,6 +189,37 @@ def test_a_forged_score_is_found() -> None:
     problems = replay(env, record, score=forged).problems
     assert problems[0] == "score 0.0 differs from the recorded 1.0"
     assert any(problem.startswith("metric shown is ") and problem.endswith("99.0") for problem in problems[1:])
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"score": ag.Score(1.0, {"shown": 3.0})}, "score 0.0 differs from the recorded 1.0"),
+        ({"score": ag.Score(0.0, {"shown": 9.0})}, "metric shown is"),
+        ({"reward": 9.0}, "reward is 0.0, on record is 9.0"),
+        ({"cluster": "elsewhere"}, "cluster is t, on record is elsewhere"),
+        ({"tags": {"hops": 9}}, "tags is {}, on record is {'hops': 9}"),
+        ({"status": Status.AGENT_ERROR}, "the episode came to its end"),
+        ({"stop": StopReason.CANCELLED}, "the episode was cut"),
+    ],
+)
+def test_a_row_that_says_other_than_the_replay_is_told(fields: dict[str, Any], says: str) -> None:
+    env = ToolkitEnv()
+    row, record = asyncio.run(Player(env, "malformed").play(Planned("t", 0, 0)))
+    outcome = replay(env, record).outcome
+    assert check_row(env, row, outcome) == []
+    forged = replaced(row, **({"score": row.score} | fields))
+    assert any(says in problem for problem in check_row(env, forged, outcome))
+
+
+def test_a_broken_episode_is_worth_nothing_whatever_its_row_says() -> None:
+    env = ToolkitEnv()
+    row, record = asyncio.run(Player(env, Trouble("raise", ("t",))).play(Planned("t", 0, 0)))
+    assert row.status is Status.AGENT_ERROR
+    outcome = replay(env, record).outcome
+    assert check_row(env, row, outcome) == []
+    assert check_row(env, replaced(row, score=ag.Score(1.0)), outcome)
+    assert check_row(env, replaced(row, status=Status.COMPLETED), outcome)
 
 
 def test_cut_episodes_replay_and_nothing_follows_the_cut() -> None:

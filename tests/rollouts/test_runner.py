@@ -97,6 +97,29 @@ class LongLookup(LookupEnv):
         self.profile = msgspec.structs.replace(self.profile, max_turns=10_000_000)
 
 
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan")])
+def test_a_time_limit_that_is_none_is_refused(tmp_path: Path, limit_s: float) -> None:
+    with pytest.raises(ConfigError, match=r"time_limit_s=.* must be above 0"):
+        played(tmp_path, "null", time_limit_s=limit_s)
+
+
+def test_an_environment_that_cannot_be_built_is_named() -> None:
+    with pytest.raises(ConfigError, match="its module 'no_such_module' cannot be imported"):
+        EnvSpec.of("no_such_module:X-v0", {})
+    with pytest.raises(ConfigError, match=r"Lookup-v0 does not take these arguments: .*'bogus'"):
+        EnvSpec(SPEC.id, SPEC.entry_point, {"bogus": "1"}).build()
+
+
+@both
+@pytest.mark.parametrize("kind", ["cancels", "exits"])
+def test_an_agent_that_gives_up_the_process_or_the_loop_ends_its_own_episode_alone(
+    tmp_path: Path, kind: str, processes: int
+) -> None:
+    rows = played(tmp_path, Trouble(kind, ("t1",)), processes=processes)
+    assert [row.status for row in rows if row.task == "t1"] == [Status.AGENT_ERROR]
+    assert {row.status for row in rows if row.task != "t1"} == {Status.COMPLETED}
+
+
 def test_an_agent_s_own_timeout_is_its_own_fault(tmp_path: Path) -> None:
     rows = played(tmp_path, Trouble("timeout", ("t0",)), 2)
     assert rows[0].status is Status.AGENT_ERROR

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.core.errors import ConfigError, DataError, InfraError, Tampered
-from agentgym.core.records import Message, Part, Step, Trajectory, Turn, Usage
+from agentgym.core.records import Message, Part, Status, Step, Trajectory, Turn, Usage
 from agentgym.rollouts import trajectory_file
 from agentgym.rollouts.manifest import machine, versions
 from agentgym.rollouts.store import EpisodeRow, Planned, RunManifest, RunStore
@@ -74,6 +74,44 @@ def test_an_episode_that_broke_before_its_first_turn_is_kept_without_a_trajector
     assert found.verify() == []
     with pytest.raises(DataError, match="task 't0', trial 0 left no trajectory"):
         found.trajectory(stored)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"reward": 9.0}, "reward of task 't0', trial 0 is 9.0, its terms add up to"),
+        ({"trajectory": ""}, "is completed, but names no trajectory"),
+        ({"context_tokens_peak": 1}, "context_tokens_peak of task 't0', trial 0 is 1, its trajectory says"),
+    ],
+)
+def test_a_row_that_its_trajectory_contradicts_is_told(tmp_path: Path, fields: dict[str, object], says: str) -> None:
+    run(tmp_path, tasks=1)
+    path = tmp_path / "episodes.jsonl"
+    header, line = path.read_bytes().splitlines()
+    forged = msgspec.json.encode(msgspec.json.decode(line) | fields)
+    path.write_bytes(header + b"\n" + forged + b"\n")
+    assert any(says in problem for problem in RunStore.open(tmp_path).verify())
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_rows_that_vanished_are_told(tmp_path: Path, content: bytes | None) -> None:
+    run(tmp_path)
+    (tmp_path / "episodes.jsonl").unlink()
+    if content is not None:
+        (tmp_path / "episodes.jsonl").write_bytes(content)
+    assert any("rows may have been lost" in problem for problem in RunStore.open(tmp_path).verify())
+
+
+@pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "texts.jsonl.zst"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    run(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    try:
+        problems = RunStore.open(tmp_path).verify()
+    except DataError as error:
+        problems = [str(error)]
+    assert any(f"{name} cannot be read" in problem for problem in problems)
 
 
 def test_chunk_texts_are_stored_once_and_nowhere_else(tmp_path: Path) -> None:

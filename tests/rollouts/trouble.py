@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +76,10 @@ class Policy:
         match kind:
             case "raise":
                 raise KeyError("agent\nbug")
+            case "cancels":
+                raise asyncio.CancelledError
+            case "exits":
+                sys.exit(3)
             case "hang":
                 await asyncio.Event().wait()
             case "spin":
