@@ -84,6 +84,7 @@ def make_task(
     link = plan.links[-1]
     answers = [_answer(world, link.subject, link.object) for link in plan.links]
     known = SearchTruth(
+        level="chunk",
         answer=answers[-1][0],
         answer_ids=library.ids(link.fact),
         relevant=tuple(dict.fromkeys(id for fact in plan.facts for id in library.ids(fact))),
@@ -93,7 +94,9 @@ def make_task(
         items=tuple(items),
         truths=tuple(answer for answer, _ in answers),
         cores=tuple(core for _, core in answers),
-        distractors=tuple(library.profiles[id] for id in [*decoys, *similar(world, plan, dice)] if id in library.profiles),
+        distractors=tuple(
+            library.profiles[id] for id in [*decoys, *similar(world, plan, dice)] if id in library.profiles
+        ),
         clues=clues.levels,
         question=clues.question,
     )
@@ -107,7 +110,8 @@ def make_task(
         cluster=f"region-{region:03d}",
         payload={"hops": plan.hops, "domain": "web"},
     )
-    return task, Truth(task_id, "prune-search", msgspec.to_builtins(known))
+    payload = msgspec.json.decode(msgspec.json.encode(known))  # lists, as when read from disk
+    return task, Truth(task_id, "prune-search", payload)
 
 
 def _answer(world: World, subject: int, target: int | None) -> tuple[str, str]:
@@ -126,7 +130,9 @@ def _items(library: Library, plan: Plan, clues: Clues) -> list[Item] | None:
         wanted += [(0, plan.aside, False)] if level == 0 else []
         wanted.append((level, (link.fact, *end), True))
     found: dict[int, tuple[str, list[str]]] = {}
-    for i in sorted(range(len(wanted)), key=lambda i: not wanted[i][2]):  # truths choose first: they stand in fewest places
+    for i in sorted(
+        range(len(wanted)), key=lambda i: not wanted[i][2]
+    ):  # truths choose first: they stand in fewest places
         place = library.together(wanted[i][1], {chunk for chunk, _ in found.values()})
         if place is None:
             return None

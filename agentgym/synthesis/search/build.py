@@ -21,20 +21,28 @@ from agentgym.synthesis.search.layout import lay_out
 from agentgym.synthesis.search.names import Namer
 from agentgym.synthesis.search.schema import load_schema
 from agentgym.synthesis.search.settings import Settings
+from agentgym.synthesis.search.tiny import generate_tiny
 from agentgym.synthesis.search.verify import verify
 from agentgym.synthesis.search.world import Fact, World, build_world
 from agentgym.synthesis.search.writers import PageWriter
 from agentgym.synthesis.splits import check_split
 
 GENERATOR = "search-web/1"
-_SURPLUS = 1.2  # chains planned for each task wanted: some are parted by a chunk's end or lose their uniqueness
+_SURPLUS, _SPARE = 1.15, 2  # chains planned a task, and besides: some are parted by a chunk's end or lose a distractor
 
-SUITES: dict[tuple[str, str], tuple[int, int, Settings]] = {
-    ("sample", "dev"): (7, 24, Settings(split="sample", regions=4, scale=0.8, decoys=4, page_tokens=(300, 700))),
+SAMPLE = Settings(split="sample", regions=4, scale=0.8, decoys=3, page_tokens=(260, 520))
+RECIPES: dict[tuple[str, str], tuple[int, int, Settings | None]] = {
+    ("sample", "dev"): (8, 24, SAMPLE),
     ("prune-search-0", "dev"): (11, 60, Settings(split="dev", regions=6)),
     ("prune-search-0", "test"): (12, 240, Settings(split="test", regions=16)),
+    ("tiny", "dev"): (5, 64, None),
+    ("tiny", "test"): (5, 64, None),
+    ("tiny", "train"): (5, 320, None),
 }
-"""Suite and split → seed, number of tasks, settings. Changing one changes its hash: raise the suite's number instead."""
+"""Suite and split → seed, number of tasks, settings (None: `generate_tiny`). A change here is a change of pinned hashes:
+raise the suite's number instead, once it has been used."""
+
+_SHIPPED = {"sample", "tiny"}  # in the wheel, compressed
 
 
 def generate(seed: int, n_tasks: int, settings: Settings, name: str = "generated") -> TaskSet:
@@ -48,7 +56,7 @@ def generate(seed: int, n_tasks: int, settings: Settings, name: str = "generated
     namer = Namer(settings.split, Dice(seed, "names"), schema.words)
     world = build_world(schema, settings.regions, settings.scale, namer, Dice(seed, "world"))
     wanted = {hops: -(-n_tasks // len(settings.hops)) for hops in settings.hops}
-    surplus = {hops: int(count * _SURPLUS) + 1 for hops, count in wanted.items()}
+    surplus = {hops: int(count * _SURPLUS) + _SPARE for hops, count in wanted.items()}
     plans = plan_chains(world, surplus, settings.dated, Dice(seed, "chains"))
     decoys: dict[Plan, list[int]] = {}
     for number, plan in enumerate(plans):
@@ -58,7 +66,9 @@ def generate(seed: int, n_tasks: int, settings: Settings, name: str = "generated
     library = _write(seed, world, plans, decoys, settings)
     made = _tasks(seed, name, library, plans, decoys, wanted, settings)
     if len(made) < n_tasks:
-        raise ConfigError(f"{len(made)} of {n_tasks} tasks stand in this world: raise settings.regions ({settings.regions})")
+        raise ConfigError(
+            f"{len(made)} of {n_tasks} tasks stand in this world: raise settings.regions ({settings.regions})"
+        )
     made = made[:n_tasks]
     manifest = {
         "generator": GENERATOR,
@@ -74,7 +84,9 @@ def _write(seed: int, world: World, plans: list[Plan], decoys: dict[Plan, list[i
     secret = frozenset(fact for plan in plans for fact in plan.secret)
     owners = {decoy: plan for plan, ids in decoys.items() for decoy in ids}
     orders = lay_out(world, plans, owners, settings, Dice(seed, "layout"))
-    alike = (Fact("attr", decoy, name) for decoy, plan in owners.items() for name in alike_attributes(world, decoy, plan))
+    alike = (
+        Fact("attr", decoy, name) for decoy, plan in owners.items() for name in alike_attributes(world, decoy, plan)
+    )
     writer = PageWriter(world, settings, secret, secret | frozenset(alike))
     pages = [writer.write(order, Dice(seed, "page", number)) for number, order in enumerate(orders)]
     return Library(world, pages, settings, Dice(seed, "ids"))
@@ -105,23 +117,24 @@ def _tasks(
 
 
 def build_suite(suite: str, split: str, folder: Path) -> None:
-    """Write a pinned set into a folder. Raises UnknownName."""
-    if (suite, split) not in SUITES:
-        raise UnknownName("generated set", f"{suite}/{split}", [f"{s}/{p}" for s, p in SUITES])
-    seed, count, settings = SUITES[suite, split]
-    write_taskset(generate(seed, count, settings, f"{suite}-{split}"), folder)
+    """Write a pinned set into a folder; those that ship in the wheel are compressed. Raises UnknownName."""
+    if (suite, split) not in RECIPES:
+        raise UnknownName("generated set", f"{suite}/{split}", [f"{s}/{p}" for s, p in RECIPES])
+    seed, count, settings = RECIPES[suite, split]
+    name = f"{suite}-{split}"
+    made = generate_tiny(seed, count, split, name) if settings is None else generate(seed, count, settings, name)
+    write_taskset(made, folder, compress=suite in _SHIPPED)
 
 
 def build_sample(folder: Path) -> None:
-    """Write the set that ships in the wheel, compressed."""
-    seed, count, settings = SUITES["sample", "dev"]
-    write_taskset(generate(seed, count, settings, "sample"), folder, compress=True)
+    """Write the set that `PruneSearch-v0` plays without arguments."""
+    build_suite("sample", "dev", folder)
 
 
 def main(arguments: list[str]) -> int:
     """Command line: NAME SPLIT FOLDER."""
     if len(arguments) != 3:
-        sys.stderr.write((__doc__ or "") + f"\nSets: {', '.join(f'{s}/{p}' for s, p in SUITES)}\n")
+        sys.stderr.write((__doc__ or "") + f"\nSets: {', '.join(f'{s}/{p}' for s, p in RECIPES)}\n")
         return 2
     build_suite(arguments[0], arguments[1], Path(arguments[2]))
     return 0
@@ -129,5 +142,3 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
-
-

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agentgym.synthesis.dice import Dice
 from agentgym.synthesis.search.world import Entity, Fact, World
 
-_USES = 2
+_USES = 2  # chains that an entity may serve; more would make a region's tasks resemble each other
 Condition = tuple[str, str, str]
 """(relation or "", attribute, group): the subject's own attribute, or that of the relation's object."""
 

@@ -15,7 +15,7 @@ from agentgym.synthesis.search.chain import Link, Plan
 from agentgym.synthesis.search.world import Fact, World
 
 MAX_SENTENCES = 3
-_NEAR = (0.95, 0.85, 0.75, 0.65)  # chance by level (our choice, tuned on measured agents)
+_NEAR = (0.95, 0.85, 0.8, 0.75)  # chance by level (our choice, tuned on measured agents)
 _SENTENCE = re.compile(r"[.!?]+(?:\s+|$)")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ENTITY_ASKS = ("What is the name of {}?", "Name {}.", "Which name belongs to {}?", "Find {}.")

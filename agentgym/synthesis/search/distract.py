@@ -11,9 +11,7 @@ from agentgym.synthesis.search.names import Namer
 from agentgym.synthesis.search.world import Entity, World
 
 
-def add_decoys(
-    world: World, plan: Plan, count: int, plans: Sequence[Plan], namer: Namer, dice: Dice
-) -> list[Entity]:
+def add_decoys(world: World, plan: Plan, count: int, plans: Sequence[Plan], namer: Namer, dice: Dice) -> list[Entity]:
     """Add `count` decoys of a plan to the world: half and more stand beside e0, the others beside the later subjects.
 
     A decoy of e0 shares one or two of the three conditions; one of a later subject shares its described group. None is

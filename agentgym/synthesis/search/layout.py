@@ -12,9 +12,7 @@ _NOTES = 5  # notes a region that serve no task
 _LIST_LENGTH = 9
 
 
-def lay_out(
-    world: World, plans: list[Plan], decoys: dict[int, Plan], settings: Settings, dice: Dice
-) -> list[Order]:
+def lay_out(world: World, plans: list[Plan], decoys: dict[int, Plan], settings: Settings, dice: Dice) -> list[Order]:
     """Orders for all pages: a profile an entity, notes, lists and chronicles a region; `decoys` maps a decoy to its plan."""
     profiles = {entity.id: Order("profile", entity.region, entity.id) for entity in world.entities}
     for decoy, plan in decoys.items():

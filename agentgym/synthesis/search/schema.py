@@ -19,7 +19,7 @@ _DOMAINS = ("domains_people", "domains_places", "domains_things", "domains_more"
 _TYPES = ("types_people", "types_places", "types_things")
 
 
-class Group(Record):
+class Group(Record, frozen=True):
     """Values of a kind. A page states a value, perhaps with a gloss; a clue knows only the group."""
 
     clue: tuple[str, ...]
@@ -27,7 +27,7 @@ class Group(Record):
     values: tuple[str, ...]
 
 
-class Attribute(Record):
+class Attribute(Record, frozen=True):
     """A property with a value from a domain. `say` and `clue` are verb phrases about the subject."""
 
     name: str
@@ -36,7 +36,7 @@ class Attribute(Record):
     clue: tuple[str, ...]
 
 
-class Relation(Record):
+class Relation(Record, frozen=True):
     """A functional relation to another entity. `back` has the object as its subject; `ask` is a noun phrase for the object."""
 
     name: str
@@ -45,7 +45,6 @@ class Relation(Record):
     back: tuple[str, ...]
     clue: tuple[str, ...]
     ask: tuple[str, ...]
-
 
     def nearest(self, templates: Sequence[str]) -> str:
         """The one of the templates (of `say` or `back`) that shares most words with a question for the object."""
@@ -58,14 +57,14 @@ def _roots(text: str) -> set[str]:
     return {word[:5] for word in re.findall(r"[a-z]{4,}", text)} - {"where", "which", "after", "place", "person"}
 
 
-class Dated(Record):
+class Dated(Record, frozen=True):
     """The exact day that every entity has."""
 
     say: tuple[str, ...]
     ask: tuple[str, ...]
 
 
-class EntityType(Record):
+class EntityType(Record, frozen=True):
     """A type of entity: how pages (`noun`) and clues (`kind`, `ref`, `again`) call one, and what can be said of it."""
 
     plural: str
@@ -86,14 +85,14 @@ class EntityType(Record):
         return next(item for item in self.rel if item.name == name)
 
 
-class Note(Record):
+class Note(Record, frozen=True):
     """A kind of miscellaneous page: title and opening templates."""
 
     titles: tuple[str, ...]
     opening: tuple[str, ...]
 
 
-class Texture(Record):
+class Texture(Record, frozen=True):
     """Sentences without facts, general and by type, and the kinds of notes."""
 
     general: tuple[str, ...]
@@ -121,7 +120,7 @@ class Texture(Record):
         return special.get(type_name, self.thing)
 
 
-class Schema(Record):
+class Schema(Record, frozen=True):
     """All tables. `glosses` lists every gloss, for texture that echoes the words of clues without meaning anything."""
 
     domains: dict[str, dict[str, Group]]
@@ -141,7 +140,9 @@ def load_schema() -> Schema:
     for type_name, entity_type in types.items():
         for attribute in entity_type.attr:
             if attribute.domain not in domains:
-                raise ConfigError(f"{type_name}.{attribute.name}: no domain {attribute.domain!r} in data/domains_*.toml")
+                raise ConfigError(
+                    f"{type_name}.{attribute.name}: no domain {attribute.domain!r} in data/domains_*.toml"
+                )
         for relation in entity_type.rel:
             if relation.object not in types:
                 raise ConfigError(f"{type_name}.{relation.name}: no type {relation.object!r} in data/types_*.toml")

@@ -6,7 +6,7 @@ from agentgym.core.errors import ConfigError
 from agentgym.core.records import Record
 
 
-class Settings(Record):
+class Settings(Record, frozen=True):
     """Frozen settings of a build; they are written into the manifest.
 
     `regions`: parts of the world, within which most relations stay; also the tasks' clusters.
@@ -32,7 +32,7 @@ class Settings(Record):
     survivors: int = 8
     gloss: float = 0.3
     chain_gloss: float = 0.95
-    echo: float = 0.7
+    echo: float = 0.8
     plain: float = 0.4
     walk_ons: float = 0.6
     recur: float = 0.35

@@ -60,14 +60,14 @@ class Teller:
     def texture(self, about: Entity | None) -> str:
         """A sentence without facts, at times about `about`."""
         own = about is not None and self.dice.chance(0.35)
-        pool: Sequence[str] = (
-            self._texture.about(about.type) if about is not None and own else self._texture.general
-        )
+        pool: Sequence[str] = self._texture.about(about.type) if about is not None and own else self._texture.general
         return self.line(pool, about)
 
     def line(self, templates: Sequence[str], about: Entity | None, plural: str = "") -> str:
         """One of the templates, filled; `plural` fills the slot of that name."""
-        text = expand(self.dice.pick(templates), self.dice, lambda name: plural if name == "plural" else self._slot(name, about))
+        text = expand(
+            self.dice.pick(templates), self.dice, lambda name: plural if name == "plural" else self._slot(name, about)
+        )
         return capital(text)
 
     def _slot(self, name: str, about: Entity | None, named: Collection[int] = ()) -> str:
@@ -82,7 +82,9 @@ class Teller:
         if name == "g":
             return self.dice.pick(self.world.schema.glosses)
         if self.dice.chance(self._settings.plain):
-            return self.dice.pick({"p": self._texture.plain_p, "t": self._texture.plain_t}.get(name, self._texture.plain_x))
+            return self.dice.pick(
+                {"p": self._texture.plain_p, "t": self._texture.plain_t}.get(name, self._texture.plain_x)
+            )
         type_name = {"p": "person", "t": "town"}.get(name) or self.dice.pick(list(self.world.schema.types))
         if self.dice.chance(self._settings.walk_ons):
             return self.dice.pick(self.world.walk_ons[self.region, type_name])
@@ -101,4 +103,4 @@ class Teller:
             id = self.dice.pick(pool)
             if id not in self._avoid and id not in named:
                 return self.world.entities[id].name
-        return "somebody else"
+        return self.dice.pick(self._texture.plain_x)

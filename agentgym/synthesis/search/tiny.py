@@ -31,7 +31,7 @@ _RELATIONS = {"person": {"home": "town"}, "town": {"mayor": "person"}, "ship": {
 _NAME_PARTS = {"person": ("given", "family"), "town": ("town", "place"), "ship": ("ship", "bird")}
 
 
-class Question(Record):
+class Question(Record, frozen=True):
     """`path`: relations followed from the start; its last step is what is asked for, a relation or a value."""
 
     start: str
@@ -39,7 +39,7 @@ class Question(Record):
     ask: str
 
 
-class Tables(Record):
+class Tables(Record, frozen=True):
     """The file `data/tiny.toml`."""
 
     parts: dict[str, str]
@@ -113,8 +113,7 @@ def _things(split: str, dice: Dice) -> list[Thing]:
     parts = {key: text.split() for key, text in tables().parts.items()}
     pools: dict[str, list[Thing]] = {}
     for type_name, (first, second) in _NAME_PARTS.items():
-        joint = "" if type_name == "town" else " "
-        names = [f"{a}{joint}{b}" for a in parts[first] for b in parts[second]]
+        names = [f"{a} {b}" for a in parts[first] for b in parts[second]]
         owned = [name for name in names if owner(name) == split]
         pools[type_name] = [Thing(type_name, name) for name in dice.sample(owned, 150)]
     for pool in pools.values():
@@ -134,23 +133,22 @@ def _write(thing: Thing, dice: Dice) -> None:
 
 
 def _tasks(things: list[Thing], n_tasks: int, name: str, dice: Dice) -> list[tuple[Task, Truth]]:
-    """Kinds of questions in turn, each start used once, each question with a single answer."""
+    """Questions in turn, each over its own starts; a start serves another question only when all have served one."""
     documents = {thing.doc: Document(id=thing.doc, text=thing.text) for thing in things}
-    starts = {kind: dice.shuffled([t for t in things if t.type == kind and _alone(t, things)]) for kind in _VALUES}
+    starts = dice.shuffled([thing for thing in things if _alone(thing, things)])
+    pairs: list[tuple[int, int, Thing]] = []
+    for kind in _VALUES:
+        asked = [i for i, question in enumerate(tables().question) if question.start == kind]
+        own = [thing for thing in starts if thing.type == kind]
+        pairs += [
+            (r * len(own) + i, asked[(i + r) % len(asked)], s) for r in range(len(asked)) for i, s in enumerate(own)
+        ]
     made: list[tuple[Task, Truth]] = []
-    while len(made) < n_tasks and any(starts.values()):
-        question = tables().question[len(made) % len(tables().question)]
-        pool = starts[question.start] or next(pool for pool in starts.values() if pool)
-        start = pool.pop()
-        question = question if start.type == question.start else _other(start.type, dice)
-        task, truth = _task(question, start, f"{name}-{len(made):04d}", dice)
-        if not verify_tiny(task, truth, documents):
+    for _, number, start in sorted(pairs, key=lambda pair: pair[:2]):
+        task, truth = _task(tables().question[number], start, f"{name}-{len(made):04d}", dice)
+        if len(made) < n_tasks and not verify_tiny(task, truth, documents):
             made.append((task, truth))
     return made
-
-
-def _other(start: str, dice: Dice) -> Question:
-    return dice.pick([question for question in tables().question if question.start == start])
 
 
 def _alone(thing: Thing, things: list[Thing]) -> bool:
@@ -175,6 +173,6 @@ def _task(question: Question, start: Thing, task_id: str, dice: Dice) -> tuple[T
         "entities": [thing.name for thing in path],
         "quotes": [thing.text for thing in path],
     }
-    # Tasks that start at the same kind of page share nothing else, so each is a cluster of its own.
     hops = {"hops": len(question.path), "domain": "tiny"}
-    return Task(task_id, "prune-search", prompt.replace(" ?", "?"), task_id, hops), Truth(task_id, "prune-search", payload)
+    task = Task(task_id, "prune-search", prompt.replace(" ?", "?"), start.doc, hops)
+    return task, Truth(task_id, "prune-search", payload)

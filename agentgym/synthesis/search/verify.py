@@ -21,7 +21,7 @@ from agentgym.synthesis.search.clues import broken_rules
 from agentgym.synthesis.search.world import MONTHS
 
 
-class Item(Record):
+class Item(Record, frozen=True):
     """A supporting item: a chunk, what the clues say of it and what it says itself. `truth_quotes` are words of the chunk
     that hold its level's truth; `bridge`: of a level above 0, the earlier item that leads to it."""
 
@@ -33,11 +33,12 @@ class Item(Record):
     bridge: str | None = None
 
 
-class SearchTruth(Record):
+class SearchTruth(Record, frozen=True):
     """The payload of a search task's truth. `truths` are the levels' answers, `cores` the part of each that no
     other name shares (empty for a date). `entities` and `quotes`, in the order of
     the chain, are what an agent searches for that knows the facts but no ids."""
 
+    level: str
     answer: str
     answer_ids: tuple[str, ...]
     relevant: tuple[str, ...]
@@ -50,7 +51,6 @@ class SearchTruth(Record):
     distractors: tuple[str, ...]
     clues: tuple[str, ...]
     question: str
-    level: str = "chunk"
 
 
 class Kind(StrEnum):
@@ -69,7 +69,7 @@ class Kind(StrEnum):
     SUPPORT = "wrong number of items for the hops"
 
 
-class Problem(Record):
+class Problem(Record, frozen=True):
     """A reason to reject a task."""
 
     kind: Kind
@@ -99,9 +99,7 @@ def verify(
     return problems
 
 
-def clean_distractors(
-    distractors: Sequence[str], known: SearchTruth, documents: Mapping[str, str]
-) -> list[str]:
+def clean_distractors(distractors: Sequence[str], known: SearchTruth, documents: Mapping[str, str]) -> list[str]:
     """Those distractors that hold no truth of the chain in any form."""
     truths = list(zip(known.truths, known.cores, strict=True))
     return [d for d in distractors if d in documents and not any(holds(t, core, documents[d]) for t, core in truths)]
@@ -133,7 +131,9 @@ def _structure(task: Task, known: SearchTruth, chunks: Mapping[str, Chunk]) -> l
     if len(set(ids)) != len(ids):
         problems.append(Problem(Kind.DUPLICATE, next(id for id in ids if ids.count(id) > 1)))
     for level, (answer, core) in enumerate(zip(known.truths, known.cores, strict=True)):
-        holders = [i.chunk for i in known.items if i.level == level and any(holds(answer, core, q) for q in i.truth_quotes)]
+        holders = [
+            i.chunk for i in known.items if i.level == level and any(holds(answer, core, q) for q in i.truth_quotes)
+        ]
         if not holders:
             problems.append(Problem(Kind.NO_TRUTH, f"level {level}"))
         for item in known.items:

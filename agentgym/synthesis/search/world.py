@@ -17,7 +17,20 @@ _CENSUS = {
 }  # fmt: skip
 _WALK_ONS = 5  # times as many names without an entity
 _ABROAD = 0.08  # chance that a relation leaves the region
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,5 +180,3 @@ def _compose(order: Order, title: str, blocks: list[Unit], dice: Dice, headings:
             text += sentence + " "
         text = text[:-1] + "\n"
     return Page(order, title, text, tuple(marks))
-
-
