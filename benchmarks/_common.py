@@ -22,10 +22,10 @@ def real_data() -> Path | None:
     return folder if (folder / "hotpotqa100.corpus.jsonl.gz").is_file() else None
 
 
-def write_result(name: str, figures: dict[str, Any]) -> Path:
-    """Write `results/<name>.json`: the figures, and versions, machine, date and command."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def write_result(name: str, figures: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """Write `<folder>/<name>.json`: the figures, and versions, machine, date and command."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
     content = {
         "command": shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--out", type=Path, default=Path(".evidence/runs"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     runs = {agent: run(agent, options) for agent in AGENTS}
     first = runs["oracle"]
@@ -54,8 +55,8 @@ def main() -> None:
         },
     }
     name = f"prune-search-0-{options.split}" if options.limit is None else "prune-search-0-slice"
-    write_result(name, figures)
-    plot(figures, RESULTS / f"{name}.svg")
+    write_result(name, figures, options.results)
+    plot(figures, options.results / f"{name}.svg")
 
 
 def run(agent: str, options: argparse.Namespace) -> ag.Run:

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from _common import write_result
+from _common import RESULTS, write_result
 
 import agentgym as ag
 
@@ -29,12 +29,20 @@ def main() -> None:
     parser.add_argument("--next", type=Path, default=Path(".venv/gymnasium-next"))
     parser.add_argument("--episodes", type=int, default=EPISODES)
     parser.add_argument("--out", type=Path, default=Path(".evidence/replays"))
+    parser.add_argument("--limit", type=int, help="only the first so many tasks")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    tasks = 24
+    tasks = options.limit or 24
     trials = -(-options.episodes // (tasks * len(AGENTS)))
     for agent in AGENTS:
         ag.evaluate(
-            "sample", agent, trials=trials, out=options.out / agent, processes=os.cpu_count() or 1, profile="24k-eval"
+            "sample",
+            agent,
+            trials=trials,
+            limit=options.limit,
+            out=options.out / agent,
+            processes=os.cpu_count() or 1,
+            profile="24k-eval",
         )
         sys.stderr.write(f"recorded {agent}\n")
     figures: dict[str, Any] = {"agents": list(AGENTS), "trials": trials}
@@ -43,7 +51,7 @@ def main() -> None:
             figures[label] = f"not run: no {extra}"
             continue
         figures[label] = replay(options.out, extra)
-    write_result("replays", figures)
+    write_result("replays", figures, options.results)
 
 
 def replay(folder: Path, extra: Path | None) -> dict[str, Any]:

@@ -26,13 +26,24 @@ def test_the_example_environment_is_the_one_that_is_tested() -> None:
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_block_runs_as_written(number: int, tmp_path: Path, cache: Path) -> None:
     (tmp_path / "docs").mkdir()
-    for name, text in {"bridge": "The old bridge was designed by Ada Hill.", "hill": "Ada Hill was born in Port Lull."}.items():
+    for name, text in {
+        "bridge": "The old bridge was designed by Ada Hill.",
+        "hill": "Ada Hill was born in Port Lull.",
+    }.items():
         (tmp_path / "docs" / f"{name}.txt").write_text(text)
-    (tmp_path / "q.jsonl").write_text(json.dumps({"_id": "q1", "text": "Where was the designer of the bridge born?"}) + "\n")
+    (tmp_path / "q.jsonl").write_text(
+        json.dumps({"_id": "q1", "text": "Where was the designer of the bridge born?"}) + "\n"
+    )
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tbridge.txt\t1\nq1\thill.txt\t1\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "AGENTGYM_CACHE": str(cache), "PYTHONWARNINGS": "error"}
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKS[number]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", BLOCKS[number]],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() or "print(" not in BLOCKS[number]

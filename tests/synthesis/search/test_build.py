@@ -22,20 +22,20 @@ from agentgym.synthesis.search.settings import Settings
 from agentgym.synthesis.search.verify import SearchTruth, holds, verify
 from agentgym.synthesis.splits import owner
 
-SMALL = Settings(split="dev", regions=2, page_tokens=(300, 900))
-DIGEST_SMALL = "@@SMALL@@"
+SMALL = Settings(split="dev", regions=4, page_tokens=(300, 900))
+DIGEST_SMALL = "6b16d7a5b77985c2ab1049f1353000f64e3660b42f50f38b98add8a560d35eeb"
 DIGESTS = {
-    "sample/dev": "@@sample/dev@@",
-    "prune-search-0/dev": "@@prune-search-0/dev@@",
-    "prune-search-0/test": "@@prune-search-0/test@@",
-    "tiny/dev": "@@tiny/dev@@",
-    "tiny/test": "@@tiny/test@@",
-    "tiny/train": "@@tiny/train@@",
+    "sample/dev": "d2554c799e3a8279e849dc165c22f1b993e1713d003fcdff5469267214a16dc7",
+    "prune-search-0/dev": "d3ce93696f38543d7a8f349ab729c6136776cd7c80ccd822915da1e37cd0db1d",
+    "prune-search-0/test": "4e9ccb6007b5dc9999b17be880820a8b976e6d5148fa86577feb7f10f709bf09",
+    "tiny/dev": "78e88c0042bdecf0571ce939b3b96ee1ba28726db92323f4b2590ef1bf135853",
+    "tiny/test": "e817e73784118e7517ac555cec23c80ea241dc5667d6884af1abf66c265db01c",
+    "tiny/train": "53d9feba31ef34a819dabc13cd7bc2708f921028ddf394ec90957dbe935201ca",
 }
 _SCRIPT = """
 from agentgym.synthesis.search.build import generate
 from agentgym.synthesis.search.settings import Settings
-print(generate(3, 8, Settings(split="dev", regions=2, page_tokens=(300, 900))).digest())
+print(generate(3, 8, Settings(split="dev", regions=4, page_tokens=(300, 900))).digest())
 """
 
 

@@ -25,7 +25,7 @@ Fault = Callable[[dict[str, Any], dict[str, Any], dict[str, Chunk], dict[str, st
 
 @pytest.fixture(scope="module")
 def taskset() -> TaskSet:
-    return generate(3, 8, Settings(split="dev", regions=2, page_tokens=(300, 900)))
+    return generate(3, 8, Settings(split="dev", regions=4, page_tokens=(300, 900)))
 
 
 def altered_item_quote(task: Any, truth: Any, chunks: Any, documents: Any) -> None:
