@@ -45,7 +45,7 @@ def test_same_seed_same_bytes(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_make_without_importing_agentgym(env_id: str) -> None:
-    code = f"import gymnasium; env = gymnasium.make('agentgym:{env_id}'); env.reset(seed=0); env.step(env.action_space.sample())"
+    code = f"import gymnasium as g; e = g.make('agentgym:{env_id}'); e.reset(seed=0); e.step(e.action_space.sample())"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, timeout=120)
 
 

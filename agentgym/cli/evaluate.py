@@ -12,8 +12,10 @@ import typer
 from agentgym.agents.base import Agent
 from agentgym.cli import console
 from agentgym.core.errors import ConfigError
+from agentgym.corpus.tasks import TaskSet
 from agentgym.evaluation.run import Run
 from agentgym.evaluation.run import evaluate as run_evaluation
+from agentgym.evaluation.statistics import Estimate
 
 SHOWN = (
     "success",
@@ -86,25 +88,23 @@ def evaluate(
     With --json: metrics is {name: {mean, lo, hi, n}} with 95 % intervals over task clusters; with several agents `runs` holds
     one such object each, and `paired` the differences first − second of each pair.
     """
-    own: dict[str, str] = {}
-    name: Any = tasks
+    named: str | TaskSet
     if corpus is not None or queries is not None:
-        name, own = _own_corpus(tasks, corpus, queries, qrels, index, retrieval, profile, out)
+        named, index = _own_corpus(tasks, corpus, queries, qrels, index, retrieval, profile)
+        retrieval = None  # the index has its legs
     elif qrels is not None:
         raise ConfigError("--qrels goes with --queries")
     else:
-        name = _family_suite(tasks)
-        own = {key: value for key, value in (("index", index), ("retrieval", retrieval)) if value is not None}
+        named = _family_suite(tasks)
     runs = []
     for item in agent:
         made = _agent(item, model, base_url)
         folder = out / item if out is not None and len(agent) > 1 else out
-        if processes is None:
-            processes = 1 if item == "chat" else os.cpu_count() or 1
-        with console.progress(f"{item}") as update:
+        cores = 1 if item == "chat" else os.cpu_count() or 1  # an endpoint does a model's work
+        with console.progress(item) as update:
             runs.append(
                 run_evaluation(
-                    name,
+                    named,
                     made,
                     split=split,
                     profile=profile,
@@ -112,11 +112,11 @@ def evaluate(
                     limit=limit,
                     out=folder,
                     concurrency=concurrency,
-                    processes=processes,
+                    processes=cores if processes is None else processes,
                     time_limit_s=time_limit,
                     progress=lambda row, done, planned: update(done, planned),
-                    index=own.get("index"),
-                    retrieval=own.get("retrieval"),
+                    index=index,
+                    retrieval=retrieval,
                 )
             )
     _print(runs, as_json)
@@ -146,8 +146,8 @@ def _own_corpus(
     index: str | None,
     retrieval: str | None,
     profile: str | None,
-    out: Path | None,
-) -> tuple[Any, dict[str, str]]:
+) -> tuple[TaskSet, str]:
+    """Tasks from the queries, and the folder of an index over the corpus, built in the user's cache where it is not."""
     from agentgym.core.hashing import digest
     from agentgym.corpus.queries import read_tasks
     from agentgym.corpus.readers import read_corpus
@@ -181,7 +181,7 @@ def _own_corpus(
                 progress=lambda stage, done, total: update(done, total),
             )
         index = str(folder)
-    return tasks, {"index": index}
+    return tasks, index
 
 
 def _print(runs: list[Run], as_json: bool) -> None:
@@ -231,16 +231,16 @@ def _print(runs: list[Run], as_json: bool) -> None:
         console.say(f"{run.manifest.agent}: {run.path}")
 
 
-def _cell(estimate: Any) -> str:
+def _cell(estimate: Estimate | None) -> str:
     if estimate is None or estimate.mean is None:
         return "–"
     digits = 0 if abs(estimate.mean) >= 100 else 1 if abs(estimate.mean) >= 10 else 3
-    if estimate.lo is None:  # one episode has no interval
+    if estimate.lo is None or estimate.hi is None:  # one episode has no interval
         return f"{estimate.mean:,.{digits}f}"
     return f"{estimate.mean:,.{digits}f} [{estimate.lo:,.{digits}f}, {estimate.hi:,.{digits}f}]"
 
 
-def _fused(run: Run) -> dict[str, Any] | None:
+def _fused(run: Run) -> dict[str, Estimate] | None:
     """Metrics of a task's trials taken as one answer, where there are several and the environment can fuse them."""
     if run.manifest.trials < 2:
         return None
@@ -250,7 +250,7 @@ def _fused(run: Run) -> dict[str, Any] | None:
         return None
 
 
-def _object(run: Run, metrics: dict[str, Any]) -> dict[str, Any]:
+def _object(run: Run, metrics: dict[str, Estimate]) -> dict[str, Any]:
     manifest = run.manifest
     statuses = [str(row.status) for row in run.rows]
     return {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from agentgym.cli import console
 from agentgym.core.errors import ConfigError
-from agentgym.core.records import Trajectory
+from agentgym.core.records import Part, Trajectory
 from agentgym.evaluation.run import Run
 
 Folder = Annotated[Path, typer.Argument(help="Run folder, or a folder of run folders.")]
@@ -166,7 +166,7 @@ def _print_trajectory(trajectory: Trajectory) -> None:
     console.out.rule(f"{trajectory.stop}", align="left")
 
 
-def _print_part(part: Any, gone: dict[str, int], error: bool) -> None:
+def _print_part(part: Part, gone: dict[str, int], error: bool) -> None:
     text = console.plain(part.text if len(part.text) <= 200 else part.text[:200].replace("\n", " ") + "…")
     if error:
         console.out.print(f"  [red]{text}[/red]", soft_wrap=True)

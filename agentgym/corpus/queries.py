@@ -27,9 +27,8 @@ def read_tasks(path: str | os.PathLike[str], qrels: str | os.PathLike[str] | Non
 
     Args:
         path: a JSON list, or JSON Lines as BEIR has them (`queries.jsonl`), plain or gzip. The query stands under
-        `query`,
-            `text` or `question`; its id under `_id`, `id` or `query_id`, else it is `q1`, `q2`, … by its place in the
-            file. `gold`, a list of relevant document ids, judges it; `answer` (a text) and `answer_ids` (the
+            `query`, `text` or `question`; its id under `_id`, `id` or `query_id`, else it is `q1`, `q2`, … by its place
+            in the file. `gold`, a list of relevant document ids, judges it; `answer` (a text) and `answer_ids` (the
             documents that hold it) are optional.
         qrels: judgements by query id (`read_qrels`), in place of `gold`.
 

@@ -9,8 +9,7 @@ caller can refuse the looser ones:
 3. `links`: Markdown, wiki and HTML links as their text, bare addresses and reference marks such as `[12]` left out;
 4. `folded`: accents, ligatures, widths and case folded, punctuation as space;
 5. `long-words`: the first five words of five letters or more, in order, not much further apart than in the quote.
-Length
-   and distance are our choice: the report says "the first five long words in order" and no more.
+   Length and distance are our choice: the report says "the first five long words in order" and no more.
 
 A quote with fewer than three letters or digits is trivial and matches nothing.
 """

@@ -11,6 +11,7 @@ import gzip
 import io
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -182,8 +183,7 @@ def _check(taskset: TaskSet) -> None:
         "truth": [truth.id for truth in taskset.truths],
     }
     for kind, ids in kinds.items():
-        seen: set[str] = set()
-        twice = next((id for id in ids if id in seen or seen.add(id)), None)  # type: ignore[func-returns-value]
+        twice = next((id for id, count in Counter(ids).items() if count > 1), None)
         if twice is not None:
             raise CorpusError(f"{kind} id {twice!r} occurs twice in task set {taskset.name!r}")
     tasks = set(kinds["task"])

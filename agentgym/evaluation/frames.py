@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Status, Trajectory, Truth
-from agentgym.rollouts.manifest import EpisodeRow, Planned, RunManifest
+from agentgym.rollouts.manifest import EpisodeRow, Planned
 from agentgym.rollouts.store import RunStore
 
 if TYPE_CHECKING:
@@ -133,15 +133,10 @@ def recall_series(trajectory: Trajectory, truth: Truth | None) -> list[float | N
 
 def _run_rows(store: RunStore) -> Iterator[dict[str, Any]]:
     finished = {row.key: row for row in store.rows()}
-    head = _run_head(store, store.manifest)
+    head = {"run": str(store.path), **{name: getattr(store.manifest, name) for name in _RUN_COLUMNS if name != "run"}}
     for planned in store.manifest.episodes:
         row = finished.get((planned.task, planned.trial))
         yield {**head, **(_missing(planned) if row is None else _episode(row))}
-
-
-def _run_head(store: RunStore, manifest: RunManifest) -> dict[str, Any]:
-    values = {name: getattr(manifest, name) for name in _RUN_COLUMNS if name != "run"}
-    return {"run": str(store.path), **values}
 
 
 def _missing(planned: Planned) -> dict[str, Any]:

@@ -26,6 +26,7 @@ SERIES = 8
 _INK = "#010203"
 _COLOURS = tuple(f"#0a0b{i:02x}" for i in range(SERIES))
 _MARKERS = (("o", "●"), ("s", "■"), ("^", "▲"), ("D", "◆"), ("v", "▼"), ("P", "✚"), ("X", "✖"), ("*", "★"))
+_SCORE_CAPTION = "Mean headline score with 95 % bootstrap intervals over task clusters; failed episodes count 0."
 _GRID_POINTS = 41
 _BAND_DRAWS = 2_000  # a band is looked at, not read off
 _RC: dict[str, Any] = {
@@ -98,8 +99,7 @@ def score_by_hops(stores: Sequence[RunStore], names: Sequence[str]) -> Plot | No
         axes.set_xlabel("hops of the task (n = episodes of each agent)")
         _score_axis(axes)
 
-    caption = "Mean headline score with 95 % bootstrap intervals over task clusters; failed episodes count 0."
-    return Plot("Score by hop count", _svg("score-by-hops", draw), caption, _legend(names))
+    return Plot("Score by hop count", _svg("score-by-hops", draw), _SCORE_CAPTION, _legend(names))
 
 
 def recall_over_tokens(steps: pd.DataFrame, stores: Sequence[RunStore], names: Sequence[str]) -> Plot | None:
@@ -125,7 +125,7 @@ def recall_over_tokens(steps: pd.DataFrame, stores: Sequence[RunStore], names: S
             axes.fill_between(grid, lows, highs, color=_colour(i), alpha=0.14, linewidth=0, step="post")
             axes.step(grid, means, where="post", color=_colour(i), linewidth=1.8)
             marked = slice(1 + 2 * (i % 4), None, _GRID_POINTS // 5)  # apart, so that equal curves can be told
-            axes.plot(grid[marked], means[marked], _MARKERS[i % 8][0], color=_colour(i), markersize=5, clip_on=False)
+            axes.plot(grid[marked], means[marked], _marker(i)[0], color=_colour(i), markersize=5, clip_on=False)
         axes.set_xlabel("tokens of tool results read")
         axes.set_ylabel("recall of everything met")
         axes.locator_params(axis="x", nbins=6)
@@ -221,8 +221,7 @@ def _score_by_run(stores: Sequence[RunStore], names: Sequence[str]) -> Plot | No
         axes.set_xlabel("agent (n = episodes)")
         _score_axis(axes)
 
-    caption = "Mean headline score with 95 % bootstrap intervals over task clusters; failed episodes count 0."
-    return Plot("Score by agent", _svg("score-by-run", draw), caption, _legend(names))
+    return Plot("Score by agent", _svg("score-by-run", draw), _SCORE_CAPTION, _legend(names))
 
 
 def _interval_points(axes: Axes, points: Sequence[tuple[float, Estimate]], series: int) -> None:
@@ -233,7 +232,7 @@ def _interval_points(axes: Axes, points: Sequence[tuple[float, Estimate]], serie
             x,
             e.mean,
             yerr=[[max(0.0, e.mean - lo)], [max(0.0, hi - e.mean)]],
-            fmt=_MARKERS[series % 8][0],
+            fmt=_marker(series)[0],
             color=_colour(series),
             markersize=6,
             capsize=3,
@@ -282,7 +281,7 @@ def _svg(name: str, draw: Callable[[Axes], None], *, width_in: float = 5.6, heig
 
 def entry(name: str, series: int) -> Entry:
     """The legend entry of a run."""
-    return Entry(name, series % SERIES, _MARKERS[series % len(_MARKERS)][1])
+    return Entry(name, series % SERIES, _marker(series)[1])
 
 
 def _legend(names: Sequence[str]) -> tuple[Entry, ...]:
@@ -291,6 +290,11 @@ def _legend(names: Sequence[str]) -> tuple[Entry, ...]:
 
 def _colour(series: int) -> str:
     return _COLOURS[series % SERIES]
+
+
+def _marker(series: int) -> tuple[str, str]:
+    """matplotlib's name of a series' marker, and the character for the legend."""
+    return _MARKERS[series % len(_MARKERS)]
 
 
 def _bounds(e: Estimate) -> tuple[float, float]:

@@ -19,7 +19,9 @@ from agentgym.core.records import Task, Trajectory, Truth
 from agentgym.corpus.tasks import MANIFEST, TaskSet, read_manifest, read_taskset, write_taskset
 from agentgym.corpus.tasksets import Suite, is_folder, parse_name, suites
 from agentgym.envs.base import ToolEnv
-from agentgym.evaluation.cost import cost, load_prices
+from agentgym.evaluation.cost import cost, load_prices, reported_usage
+from agentgym.evaluation.statistics import Estimate, estimates
+from agentgym.evaluation.summary import metrics
 from agentgym.rollouts.manifest import EpisodeRow, Planned, RunManifest, machine, versions
 from agentgym.rollouts.play import EnvSpec
 from agentgym.rollouts.replay import Replay, check_row, replay
@@ -61,16 +63,18 @@ def evaluate(
         agent: a scripted agent's name, or an agent.
         env: environment id; the suite's by default. `"module:Id-v0"` imports the module that registers it first.
         split: the suite's split, when `tasks` does not name one.
+        index: folder of an index to search (makes the run `custom`).
+        retrieval: legs of the index that is built where `index` is not given (makes the run `custom`).
         profile: limits; the suite's by default. Another one makes the run `custom`.
         trials: episodes a task, seeds `seed_base … seed_base + trials − 1`; the suite's by default.
         seed_base: first seed; the suite's by default.
         limit: only the first so many tasks (makes the run `custom`).
         out: run folder; `runs/<tasks>-<agent>-<profile>` by default.
-        concurrency: episodes live at once. processes: over so many processes (1: in this one).
+        concurrency: episodes live at once, over all processes.
+        processes: 1 plays in this process, more in so many worker processes.
         time_limit_s: wall-clock seconds an episode may take before it is cut.
         infra_retries: how often an episode is played again that broke by no fault of the agent's.
         progress: called with each finished row, the number done and the number planned.
-        index: folder of an index to search; `retrieval`: legs of the one that is built otherwise (both make it `custom`).
         env_kwargs: more arguments of the environment, as strings.
 
     Raises:
@@ -161,19 +165,18 @@ class Run:
         """Finished episodes in the order of the plan."""
         return self.store.rows()
 
-    def metrics(self) -> dict[str, Any]:
-        """`{name: Estimate(mean, lo, hi, n)}` over the planned episodes."""
-        from agentgym.evaluation.summary import metrics
+    def metrics(self) -> dict[str, Estimate]:
+        """Every metric by name, with its interval, over the planned episodes."""
+        return metrics(self.store)
 
-        return dict(metrics(self.store))
-
-    def fused(self) -> dict[str, Any]:
+    def fused(self) -> dict[str, Estimate]:
         """Metrics with all trials of a task fused into one answer ("4x" with four trials), for environments that can.
 
         A task whose trials all failed counts 0.
-        """
-        from agentgym.evaluation.statistics import estimates
 
+        Raises:
+            ConfigError: the environment does not say how trials are fused.
+        """
         rows: dict[str, list[EpisodeRow]] = {planned.task: [] for planned in self.manifest.episodes}
         for row in self.rows:
             if row.trajectory and row.status in {"completed", "truncated"}:
@@ -183,7 +186,7 @@ class Run:
         }
         names = sorted({name for score in scores.values() for name in score.metrics})
         values = {name: [scores[t].metrics[name] if t in scores else 0.0 for t in rows] for name in names}
-        return dict(estimates(values, list(rows), [self.env.task(task).cluster for task in rows]))
+        return estimates(values, list(rows), [self.env.task(task).cluster for task in rows])
 
     def frame(self) -> pd.DataFrame:
         """A row an episode, metrics as columns."""
@@ -312,18 +315,11 @@ def _inside(kwargs: Mapping[str, str], folder: Path) -> dict[str, Any]:
 
 
 def _pricer(model: str | None, date: str) -> Callable[[Trajectory], float | None] | None:
-    """Cost of an episode from the policy's own token counts; None where a turn reported none."""
+    """Cost of an episode from the policy's own token counts, at the prices of the run's first day."""
     if model is None:
         return None
     prices, day = load_prices(), datetime.datetime.fromisoformat(date).date()
-
-    def price(trajectory: Trajectory) -> float | None:
-        costs = [cost(step.turn.usage, model, prices, on=day) for step in trajectory.steps]
-        return (
-            None if any(item is None for item in costs) else round(sum(item for item in costs if item is not None), 9)
-        )
-
-    return price
+    return lambda trajectory: cost(reported_usage(trajectory), model, prices, on=day)
 
 
 def _slug(*pieces: str) -> str:

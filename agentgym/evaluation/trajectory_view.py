@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.core.records import Message, Part, Step, Trajectory, Truth
+from agentgym.envs.prune_search.score import document_of
 from agentgym.evaluation.frames import recall_series
 from agentgym.rollouts.manifest import EpisodeRow
 
@@ -105,7 +106,8 @@ class _Marks:
         return next((turn for turn in self._pruned.get(chunk, ()) if turn > shown), None)
 
     def relevant(self, chunk: str) -> bool:
-        return (chunk.rpartition("_")[0] if self._documents else chunk) in self._relevant
+        """Whether the truth names the chunk, or its document where it judges documents."""
+        return (document_of(chunk) if self._documents else chunk) in self._relevant
 
 
 def _turn(number: int, step: Step, marks: _Marks, top: int, recall: float | None, *, answer: bool) -> TurnView:

@@ -265,11 +265,9 @@ def decided_rerank(settings: Settings, chunks: int) -> str:
 
 def mismatch(folder: Path, found: Manifest, settings: Settings, corpus_hash: str | None) -> IndexMismatch:
     """The error for an index that is not the one asked for, naming what differs."""
-    asked, have = msgspec.to_builtins(settings), msgspec.to_builtins(found.settings)
-    keys = sorted(asked.keys() | have.keys())
     differing = [
         f"{key} {getattr(found.settings, key)!r}, not {getattr(settings, key)!r}"
-        for key in keys
+        for key in sorted(settings.__struct_fields__)
         if getattr(found.settings, key) != getattr(settings, key)
     ]
     if corpus_hash is not None and corpus_hash != found.corpus:

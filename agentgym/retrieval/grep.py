@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.core.errors import MissingExtra, ToolError
-from agentgym.retrieval.lexical import LEXICAL_ONLY, Mask
+from agentgym.retrieval.lexical import Mask
 
 LIMIT = 5
 """Most chunks a grep returns (reference/reports.md §1)."""
@@ -61,7 +61,7 @@ def _compile(pattern: str, corpus_bytes: int) -> Any:
     try:
         import re2
     except ImportError as error:
-        raise MissingExtra("google-re2", "search", instead=LEXICAL_ONLY) from error
+        raise MissingExtra("google-re2", "search") from error
     if not pattern:
         raise ToolError("the pattern is empty: give a regular expression", kind="bad_pattern")
     if len(pattern) > _PATTERN_CHARS:

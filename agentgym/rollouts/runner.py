@@ -86,7 +86,7 @@ def run_episodes(
         raise ConfigError(f"{spec.id} is defined in the script itself: move it to a module, or use processes=1")
     pickled = b"" if isinstance(agent, str) else _pickled(agent)
     setup = Setup(spec, agent if isinstance(agent, str) else None, pickled, slots, time_limit_s, infra_retries)
-    run_coroutine(_in_processes(setup, waiting, processes, finish))
+    run_coroutine(_together([_tend(setup, waiting, finish) for _ in range(processes)]))
 
 
 def _pickled(agent: Agent) -> bytes:
@@ -108,10 +108,6 @@ async def _here(player: Player, waiting: deque[Planned], concurrency: int, finis
             await asyncio.sleep(0)
 
     await _together([slot() for _ in range(min(concurrency, len(waiting)))])
-
-
-async def _in_processes(setup: Setup, waiting: deque[Planned], processes: int, finish: Finish) -> None:
-    await _together([_tend(setup, waiting, finish) for _ in range(processes)])
 
 
 async def _together(work: list[Coroutine[Any, Any, None]]) -> None:

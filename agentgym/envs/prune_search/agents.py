@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from agentgym.agents.base import Agent, Brief
+from agentgym.agents.base import Agent, Brief, Policy
 from agentgym.core.errors import ConfigError
 from agentgym.core.graph import View
 from agentgym.core.records import Part, ToolCall, Truth, Turn
@@ -28,15 +28,23 @@ from agentgym.corpus.quotes import find_quote
 from agentgym.envs.prune_search.reading import Reader, sentences
 from agentgym.envs.prune_search.score import SearchTruth, document_of
 
-
-def call(number: int, name: str, **arguments: Any) -> ToolCall:
-    """A tool call with these arguments."""
-    return ToolCall(f"c{number}", name, msgspec.json.encode(arguments).decode())
+Call = tuple[str, dict[str, Any]]
+"""Name and arguments of a call to make."""
 
 
-def turn(*calls: tuple[str, dict[str, Any]]) -> Turn:
+def turn(*calls: Call) -> Turn:
     """A turn of several calls."""
-    return Turn(tool_calls=tuple(call(i, name, **arguments) for i, (name, arguments) in enumerate(calls)))
+    return Turn(
+        tool_calls=tuple(
+            ToolCall(f"c{i}", name, msgspec.json.encode(arguments).decode())
+            for i, (name, arguments) in enumerate(calls)
+        )
+    )
+
+
+def prunes(chunks: Sequence[str]) -> list[Call]:
+    """The call that prunes these chunks; none for none."""
+    return [("prune_chunks", {"chunk_ids": chunks})] if chunks else []
 
 
 def answer(chunks: Iterable[str]) -> Turn:
@@ -59,9 +67,9 @@ class Scripted:
     """An agent that makes a policy from a brief."""
 
     name: str
-    make: Callable[[Brief], Any]
+    make: Callable[[Brief], Policy]
 
-    def begin(self, brief: Brief) -> Any:
+    def begin(self, brief: Brief) -> Policy:
         return self.make(brief)
 
 
@@ -112,9 +120,7 @@ class Greedy:
         if query is None:
             return answer(self._reader.ranked()[: self._returned])
         self._rounds -= 1
-        surplus = self._surplus(parts)
-        calls: list[tuple[str, dict[str, Any]]] = [("prune_chunks", {"chunk_ids": surplus})] if surplus else []
-        return turn(*calls, ("search_corpus", {"query": query}))
+        return turn(*prunes(self._surplus(parts)), ("search_corpus", {"query": query}))
 
     def _next_query(self) -> str | None:
         return self._queries.pop(0) if self._queries else self._reader.next_name()
@@ -148,13 +154,12 @@ class Informed:
             if any(find_quote(quote, part.text) for quote in self._quotes):
                 self._found[part.chunk or ""] = None
             else:
-                useless.append(part.chunk)
-        calls: list[tuple[str, dict[str, Any]]] = [("prune_chunks", {"chunk_ids": useless})] if useless else []
+                useless.append(part.chunk or "")
         missing = [query for query in self._queries if not self._met(query, parts)]
         if not missing:
             return answer(self._found)
         self._queries = missing[1:]
-        return turn(*calls, ("search_corpus", {"query": missing[0]}))
+        return turn(*prunes(useless), ("search_corpus", {"query": missing[0]}))
 
     def _met(self, query: str, parts: Sequence[Part]) -> bool:
         """Whether a quote is already in view; names are always searched."""
@@ -182,15 +187,14 @@ class Oracle:
         if missing and refused(view):
             if live and missing[0] != self._refused_for:
                 self._refused_for = missing[0]
-                return turn(("prune_chunks", {"chunk_ids": live}))
+                return turn(*prunes(live))
             self._wanted.remove(missing.pop(0))
         if not missing:
             return answer(self._found[item] for item in self._wanted)
         target = missing[0] if self._documents else document_of(missing[0])
         kept = {self._found[item] for item in self._wanted if item in self._found}
         useless = [chunk for chunk in live if chunk not in kept and document_of(chunk) != target]
-        calls: list[tuple[str, dict[str, Any]]] = [("prune_chunks", {"chunk_ids": useless})] if useless else []
-        return turn(*calls, ("read_document", {"doc_id": target}))
+        return turn(*prunes(useless), ("read_document", {"doc_id": target}))
 
     def _unit(self, chunk: str) -> str:
         return document_of(chunk) if self._documents else chunk
@@ -201,10 +205,10 @@ class Knowing:
     """An agent that is given truths, explicitly; for measuring a suite, never for scoring a model."""
 
     name: str
-    make: Callable[[Truth], Any]
+    make: Callable[[Truth], Policy]
     truths: Mapping[str, Truth] = field(repr=False)
 
-    def begin(self, brief: Brief) -> Any:
+    def begin(self, brief: Brief) -> Policy:
         truth = self.truths.get(brief.task.id)
         if truth is None:
             raise ConfigError(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -13,7 +11,6 @@ from gymnasium.spaces import Box, Dict, Discrete
 from numpy.typing import NDArray
 
 from agentgym.core.errors import ConfigError, EpisodeOver
-from agentgym.core.hashing import canonical
 from agentgym.core.records import Record, Task, Turn
 from agentgym.envs.base import ToolEnv
 from agentgym.envs.prune_search.builder import CandidateBuilder, Candidates
@@ -22,7 +19,7 @@ from agentgym.envs.prune_search.features import FEATURES, GLOBAL_FEATURES
 from agentgym.envs.prune_search.notes import library
 from agentgym.envs.prune_search.profiles import SearchProfile
 from agentgym.envs.prune_search.reward import SearchReward
-from agentgym.harness.effects import EffectLog, Rule
+from agentgym.envs.prune_search.tools import Rankings
 from agentgym.harness.episode import Episode
 
 Observation = dict[str, NDArray[np.float32]]
@@ -36,8 +33,8 @@ class PruneSearchCandidatesEnv(gym.Env[Observation, np.int64]):
 
     ## Observation
     A dictionary of float32 arrays, all in [0, 1]:
-    - `global` (G,): the episode so far, see `features.GlobalFeatures`.
-    - `candidates` (K, F): one row a candidate, see `features.CandidateFeatures`; rows without a candidate are 0.
+    - `global` (G,): the episode so far, see `features.GLOBAL_FEATURES`.
+    - `candidates` (K, F): one row a candidate, see `features.FEATURES`; rows without a candidate are 0.
     - `action_mask` (K,): 1 where the candidate can be chosen.
 
     Candidates are queries made from the question (whole, its clues, names, rare words, clauses), queries and patterns for
@@ -82,7 +79,7 @@ class PruneSearchCandidatesEnv(gym.Env[Observation, np.int64]):
     ) -> None:
         if cache_searches < 0:
             raise ConfigError(f"cache_searches={cache_searches} must be 0 or more")
-        self.text = _CachedSearch(
+        self.text = PruneSearchEnv(
             tasks, index=index, profile=profile, retrieval=retrieval, reward=reward, render_mode=render_mode
         )
         if cache_searches:
@@ -170,51 +167,6 @@ def _observation(candidates: Candidates) -> Observation:
     }
 
 
-# -- rankings kept ----------------------------------------------------------------------------------------------------
-
-
-class _Rankings:
-    """The rankings asked for most recently, by what was asked."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[bytes, Any] = OrderedDict()
-
-    def get(self, request: Any, compute: Callable[[], Any]) -> Any:
-        key = canonical(request)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        value = self._kept[key] = compute()
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-        return value
-
-
 @functools.lru_cache(maxsize=8)
-def _rankings(index_hash: str, size: int) -> _Rankings:
-    return _Rankings(size)
-
-
-class _CachedEffects(EffectLog):
-    """Records effects as ever, and computes a ranking only where it is not kept."""
-
-    def __init__(self, rankings: _Rankings) -> None:
-        super().__init__()
-        self._rankings = rankings
-
-    def call(
-        self, rule: Rule, request: Any, compute: Callable[[], Any], check: Callable[[Any], str | None] | None = None
-    ) -> Any:
-        return super().call(rule, request, lambda: self._rankings.get(request, compute), check)
-
-
-class _CachedSearch(PruneSearchEnv):
-    """The text environment, its rankings kept where `rankings` is set."""
-
-    rankings: _Rankings | None = None
-
-    def _open(self, task: Task, seed: int, rng: np.random.Generator, effects: EffectLog | None = None) -> Episode:
-        if effects is None and self.rankings is not None:
-            effects = _CachedEffects(self.rankings)
-        return super()._open(task, seed, rng, effects)
+def _rankings(index_hash: str, size: int) -> Rankings:
+    return Rankings(size)

@@ -41,7 +41,7 @@ def load(name: str) -> LoadedTasks:
 
 
 @functools.lru_cache(maxsize=8)
-def _load(folder: Path, digest: str) -> LoadedTasks:
+def _load(folder: Path, digest: str) -> LoadedTasks:  # the digest is there for the cache: a rebuilt folder is read anew
     taskset = read_taskset(folder, truths=True)
     for truth in taskset.truths:
         SearchTruth.of(truth)

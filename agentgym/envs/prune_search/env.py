@@ -18,7 +18,7 @@ from agentgym.envs.prune_search.profiles import SearchProfile
 from agentgym.envs.prune_search.profiles import profile as profile_named
 from agentgym.envs.prune_search.reward import SearchReward, reward_terms
 from agentgym.envs.prune_search.score import fuse_rollouts, score
-from agentgym.envs.prune_search.tools import MultiSourceTools, SearchTools, Shelf
+from agentgym.envs.prune_search.tools import MultiSourceTools, Rankings, SearchTools, Shelf
 
 SYSTEM = """\
 You find the documents that answer a question; someone else will write the answer from them. Search, read, and remove \
@@ -75,7 +75,7 @@ class PruneSearchEnv(ToolEnv):
     name = "PruneSearch-v0"
     family = "prune-search"
     scorer_version = "1"
-    tools = SearchTools
+    tools: type[SearchTools] = SearchTools
     agents: ClassVar[Mapping[str, Callable[[Any], Agent]]] = {**ToolEnv.agents, **AGENTS}
 
     def __init__(
@@ -99,6 +99,7 @@ class PruneSearchEnv(ToolEnv):
         self.search_profile = limits
         self.index = data.open_index(tasks, index, retrieval, limits)
         self.shelf = Shelf(self.index, counter(limits.counter))
+        self.rankings: Rankings | None = None
         super().__init__(
             taskset.tasks,
             limits,
@@ -108,8 +109,7 @@ class PruneSearchEnv(ToolEnv):
         )
 
     def toolset(self, task: Task, rng: np.random.Generator) -> SearchTools:
-        tools = MultiSourceTools if self.search_profile.sources else SearchTools
-        return tools(self.index, self.shelf, self.search_profile, task.prompt)
+        return self.tools(self.index, self.shelf, self.search_profile, task.prompt, self.rankings)
 
     def offered(self) -> Sequence[str] | None:
         return None if self.search_profile.prune else ("search_corpus", "grep_corpus", "read_document")

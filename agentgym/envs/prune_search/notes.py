@@ -22,7 +22,7 @@ from agentgym.core.tokens import counter
 from agentgym.envs.prune_search.agents import turn
 from agentgym.envs.prune_search.features import FEATURES, FROM_LEAD, FROM_QUESTION, GREP, OVERLAP, RARITY, SEARCH, WHOLE
 from agentgym.envs.prune_search.ledger import Ask
-from agentgym.envs.prune_search.reading import names, sentences, terms
+from agentgym.envs.prune_search.reading import LEAD_CHUNK, WHOLE_CHUNK, names, sentences, terms
 from agentgym.harness.budget import CUT
 from agentgym.retrieval.index import Index
 
@@ -34,7 +34,6 @@ NAMES = 16
 """Names that are taken from one chunk, those whose sentences bear most on the question (our choice)."""
 
 MILLION = 1_000_000
-WHOLE_CHUNK, LEAD_CHUNK, FOLLOWED = 0.3, 0.25, 1.3  # see `leads`
 SHORT_CHARS = 250
 """Arguments of so few characters surely have fewer than 1,024 tokens: most calls need not be counted to be judged."""
 

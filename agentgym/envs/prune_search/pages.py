@@ -12,7 +12,8 @@ from agentgym.core.records import Turn
 from agentgym.envs.prune_search import features as f
 from agentgym.envs.prune_search.leads import Leads
 from agentgym.envs.prune_search.ledger import Sighting
-from agentgym.envs.prune_search.notes import FOLLOWED, Library, Reading, longer
+from agentgym.envs.prune_search.notes import Library, Reading, longer
+from agentgym.envs.prune_search.reading import FOLLOWED_TIMES
 
 
 class Pages:
@@ -103,7 +104,7 @@ class Pages:
         """Work out the standing of all chunks, and what their titles promise as leads."""
         count, top = len(self.chunks), max(1, leads.top)
         titles, rows = self._title[:count], self.rows[:count]
-        self.standing = (self._own[:count] * np.where(rows[:, f.FOLLOWED], FOLLOWED, 1.0)).round(6)
+        self.standing = (self._own[:count] * np.where(rows[:, f.FOLLOWED], FOLLOWED_TIMES, 1.0)).round(6)
         self.top = float(self.standing.max(initial=0.0))
         rows[:, f.STANDING] = self.standing / self.top if self.top else 0.0
         rows[:, f.PROMISE] = leads.promise[titles] / top

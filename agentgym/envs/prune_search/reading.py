@@ -26,9 +26,9 @@ _STOP = frozenset(
     whose why will with would you your name named called same after before during about also someone something find give
     """.split()  # noqa: SIM905 — a list of seventy quoted words is harder to read
 )
-_WHOLE_CHUNK = 0.3  # weight of a chunk's terms anywhere in it, beside its best sentence
-_FOLLOWED = 1.3  # a page about a name that was looked for bears more
-_LEAD_CHUNK = 0.25  # weight of a lead's chunk beside its sentence
+WHOLE_CHUNK = 0.3  # weight of a chunk's terms anywhere in it, beside its best sentence
+FOLLOWED_TIMES = 1.3  # a page about a name that was looked for bears more
+LEAD_CHUNK = 0.25  # weight of a lead's chunk beside its sentence
 
 
 def stem(word: str) -> str:
@@ -116,7 +116,7 @@ class Reader:
         for made, start, of_chunk in zip(self._read, self._starts, relevance, strict=True):
             for place, found in enumerate(made.names, start):
                 for name in found:
-                    promise[name] = max(promise.get(name, 0.0), round(bearing[place] + _LEAD_CHUNK * of_chunk, 6))
+                    promise[name] = max(promise.get(name, 0.0), round(bearing[place] + LEAD_CHUNK * of_chunk, 6))
         best = min(
             (name for name in promise if name not in self._asked and name.casefold() not in self._question),
             key=lambda name: (-promise[name], name),
@@ -136,7 +136,7 @@ class Reader:
         after[[start - 1 for start in self._starts[1:]]] = 0.0  # the last sentence of a chunk has no neighbour
         pairs = np.array(self._bearing(np.maximum(self._sentences, after)))
         best = np.maximum.reduceat(pairs, self._starts)
-        values = (best + _WHOLE_CHUNK * (self._wholes @ self._weight())) * np.where(self._followed, _FOLLOWED, 1.0)
+        values = (best + WHOLE_CHUNK * (self._wholes @ self._weight())) * np.where(self._followed, FOLLOWED_TIMES, 1.0)
         rounded: list[float] = np.round(values, 6).tolist()
         return rounded
 

@@ -25,8 +25,6 @@ _BULLET = re.compile(r"(?:\d+[.)]|[-*•])\s+")
 _LEADING, _TRAILING = "[\"'`(<*", " \t\"'`,;:.)]>*"
 _ID = re.compile(r".*_\d+\Z")
 _LINE_WORDS = 40  # of a line are looked at
-
-
 _VALID = (None, "over_budget")  # a call that comes too late is refused, but was well made
 
 
@@ -120,38 +118,38 @@ def f_beta(precision: float, recall: float, beta: float) -> float:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What was returned, met and pruned, in the truth's own units."""
+    """What of the truth was returned and met, as shares in [0, 1].
 
-    returned: tuple[str, ...]
-    met: frozenset[str]
-    pruned: tuple[str, ...]
+    `trajectory_…` are of all chunks met, the others of those returned. `answer_found` is 1 or 0, None where no answer is
+    known; `prune_accuracy` = 1 − relevant pruned / pruned, None when nothing was pruned.
+    """
+
     precision: float
     recall: float
     fact_recall: float
     trajectory_recall: float
     trajectory_fact_recall: float
     answer_found: float | None
+    prune_accuracy: float | None
 
 
 def find(truth: SearchTruth, returned: Sequence[str], met: Iterable[str], pruned: Iterable[str] = ()) -> Found:
     """Compare returned, met and pruned chunks with the truth."""
     unit = document_of if truth.level == "document" else str
     met_chunks = set(met)
-    output = tuple(dict.fromkeys(unit(chunk) if chunk in met_chunks else f"unmet:{chunk}" for chunk in returned))
-    seen = frozenset(unit(chunk) for chunk in met_chunks)
-    relevant, hits = set(truth.relevant), set(output)
+    hits = {unit(chunk) if chunk in met_chunks else f"unmet:{chunk}" for chunk in returned}
+    seen = {unit(chunk) for chunk in met_chunks}
+    gone = [unit(chunk) for chunk in pruned]
+    relevant = set(truth.relevant)
     facts = truth.facts or tuple((item,) for item in truth.relevant)
-    answer = None if not truth.answer_ids else float(any(item in hits for item in truth.answer_ids))
     return Found(
-        returned=output,
-        met=seen,
-        pruned=tuple(unit(chunk) for chunk in pruned),
         precision=len(hits & relevant) / len(hits) if hits else 0.0,
         recall=_share(item in hits for item in relevant),
         fact_recall=_share(any(item in hits for item in fact) for fact in facts),
         trajectory_recall=_share(item in seen for item in relevant),
         trajectory_fact_recall=_share(any(item in seen for item in fact) for fact in facts),
-        answer_found=answer,
+        answer_found=float(not hits.isdisjoint(truth.answer_ids)) if truth.answer_ids else None,
+        prune_accuracy=1 - _share(chunk in relevant for chunk in gone) if gone else None,
     )
 
 
@@ -167,31 +165,36 @@ def found(truth: Truth, trajectory: Trajectory, answer_chunks: int) -> Found:
     return find(SearchTruth.of(truth), parse_answer(trajectory.answer, answer_chunks, met), met, pruned)
 
 
+def _headline(got: Found) -> tuple[float, dict[str, float | None]]:
+    """The score, and the metrics that single and fused answers share."""
+    f1 = f_beta(got.precision, got.recall, 1.0)
+    return f1 if got.answer_found is None else got.answer_found, {
+        "final_answer_found": got.answer_found,
+        "recall": got.recall,
+        "precision": got.precision,
+        "f1": f1,
+        "fact_recall": got.fact_recall,
+        "trajectory_recall": got.trajectory_recall,
+    }
+
+
 def score(truth: Truth, trajectory: Trajectory, answer_chunks: int = 30) -> Score:
     """All metrics of the report (§1 Metrics).
 
     The headline is `final_answer_found`; where no answer is known it is F1. `success` is 1 when the answer was found, or,
-    where none is known, when every fact was returned. `prune_accuracy` = 1 − relevant pruned / pruned, None when nothing
-    was pruned.
+    where none is known, when every fact was returned.
     """
     got = found(truth, trajectory, answer_chunks)
-    f1 = f_beta(got.precision, got.recall, 1.0)
-    headline = f1 if got.answer_found is None else got.answer_found
+    headline, shared = _headline(got)
     results = [result for step in trajectory.steps for result in step.results]
-    relevant = set(SearchTruth.of(truth).relevant)
     turns = len(trajectory.steps)
     return Score(
         headline,
         {
             "success": got.answer_found if got.answer_found is not None else float(got.fact_recall == 1.0),
-            "final_answer_found": got.answer_found,
-            "recall": got.recall,
-            "precision": got.precision,
-            "f1": f1,
-            "fact_recall": got.fact_recall,
-            "trajectory_recall": got.trajectory_recall,
+            **shared,
             "trajectory_fact_recall": got.trajectory_fact_recall,
-            "prune_accuracy": 1 - _share(chunk in relevant for chunk in got.pruned) if got.pruned else None,
+            "prune_accuracy": got.prune_accuracy,
             "calls_per_turn": trajectory.usage.calls / turns if turns else 0.0,
             "turns": float(turns),
             "tokens": float(trajectory.usage.tokens_in + trajectory.usage.tokens_out),
@@ -209,16 +212,4 @@ def fuse_rollouts(truth: Truth, trajectories: Sequence[Trajectory], answer_chunk
     met = dict.fromkeys(chunk for trajectory in trajectories for step in trajectory.steps for chunk in step.shown)
     rankings = [parse_answer(trajectory.answer, answer_chunks, met) for trajectory in trajectories]
     order = rrf(rankings, k=k, depth=answer_chunks)[:answer_chunks]
-    got = find(SearchTruth.of(truth), order, met)
-    f1 = f_beta(got.precision, got.recall, 1.0)
-    return Score(
-        f1 if got.answer_found is None else got.answer_found,
-        {
-            "final_answer_found": got.answer_found,
-            "recall": got.recall,
-            "precision": got.precision,
-            "f1": f1,
-            "fact_recall": got.fact_recall,
-            "trajectory_recall": got.trajectory_recall,
-        },
-    )
+    return Score(*_headline(find(SearchTruth.of(truth), order, met)))

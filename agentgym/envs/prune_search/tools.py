@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from agentgym.core.errors import ToolError
+from agentgym.core.hashing import canonical
 from agentgym.core.records import Part
 from agentgym.core.tokens import Counter
 from agentgym.envs.prune_search.profiles import SearchProfile
@@ -19,7 +18,7 @@ Query = Annotated[str, "What to look for, in words."]
 
 
 class Shelf:
-    """Chunks of an index as message parts, each rendered and counted once a process."""
+    """Chunks of an index as message parts, each rendered and counted once an environment."""
 
     def __init__(self, index: Index, counter: Counter) -> None:
         self._index = index
@@ -37,19 +36,41 @@ class Shelf:
         return part
 
 
+class Rankings:
+    """The `size` rankings asked for most recently, by what was asked."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+
+    def get(self, request: Any, compute: Callable[[], Any]) -> Any:
+        """The ranking of a request (JSON), computed where it is not kept."""
+        key = canonical(request)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        value = self._kept[key] = compute()
+        if len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+        return value
+
+
 class SearchTools(Toolset):
     """Search tools over an index.
 
     Chunks shown before in the episode, pruned ones included, are left out of later searches (report: ids seen in earlier
     searches; ours counts what grep and read have shown too). Grep and read can bring a pruned chunk back, never show one
-    that is in view.
+    that is in view. With `rankings`, one that is kept there is not computed again.
     """
 
-    def __init__(self, index: Index, shelf: Shelf, profile: SearchProfile, question: str) -> None:
+    def __init__(
+        self, index: Index, shelf: Shelf, profile: SearchProfile, question: str, rankings: Rankings | None = None
+    ) -> None:
         self.index = index
         self.shelf = shelf
         self.profile = profile
         self.question = question
+        self.rankings = rankings
 
     @tool
     def search_corpus(self, query: Query) -> Output:
@@ -59,7 +80,9 @@ class SearchTools(Toolset):
     @tool
     def grep_corpus(self, pattern: Annotated[str, "Regular expression (RE2), case-insensitive."]) -> Output:
         """Find chunks that match a regular expression; returns at most a handful."""
-        rows = self.index.grep(pattern, allowed=self._mask(self.context.live), limit=self.profile.grep_chunks)
+        rows = self.index.grep(
+            pattern, allowed=self.index.mask(None, self.context.live), limit=self.profile.grep_chunks
+        )
         return self._show(rows, "no chunk outside your view matches")
 
     @tool
@@ -90,22 +113,13 @@ class SearchTools(Toolset):
 
     def _search(self, query: str, sources: Iterable[str] | None) -> Output:
         rows = self.index.search(
-            query, self.profile.candidates, allowed=self._mask(self.context.seen), sources=sources, record=self._record
+            query, self.profile.candidates, exclude=self.context.seen, sources=sources, record=self._record
         )
         return self._show(rows[: self.profile.shown], "nothing new found")
 
     def _show(self, rows: Iterable[int], empty: str) -> Output:
         parts = tuple(self.shelf.part(int(row)) for row in rows)
         return Output(parts or (self.context.part(empty),))
-
-    def _mask(self, excluded: Iterable[str]) -> NDArray[np.bool_] | None:
-        """True where a chunk may be shown; None for everywhere."""
-        rows = [self.index.row(chunk) for chunk in excluded]
-        if not rows:
-            return None
-        mask = np.ones(len(self.index), dtype=np.bool_)
-        mask[rows] = False
-        return mask
 
     def _document(self, doc_id: str) -> list[int]:
         """Rows of a document; a chunk's id stands for its document, since models mix the two up."""
@@ -118,7 +132,9 @@ class SearchTools(Toolset):
             return list(self.index.read(document))
 
     def _record(self, request: Any, compute: Any, check: Any) -> Any:
-        return self.effects.call("ranking", request, compute, check)
+        kept = self.rankings
+        once = compute if kept is None else lambda: kept.get(request, compute)
+        return self.effects.call("ranking", request, once, check)
 
 
 def _named(chunks: Sequence[str]) -> str:
