@@ -156,7 +156,7 @@ class CallResult(Record, frozen=True, gc=False):
     tokens: int = 0
 
 
-class Step(Record, frozen=True):
+class Step(Record, frozen=True, gc=False):
     """One turn of an episode: the action as sent, what became of its calls, what was pruned, the messages it added.
 
     `shown` are chunk ids that this turn brought into view, in order; `pruned` those it took out. `used` is the context in

@@ -27,18 +27,19 @@ def run_sync(toolset: Toolset, tools: Tools, calls: Sequence[ToolCall], only: Co
     if not toolset.plain and any(_needs_loop(tools.get(call.name), len(calls)) for call in calls):
         return on_private_loop(run(toolset, tools, calls, only))
     if len(calls) == 1:
-        return [_plain(toolset, tools, calls[0], only)]
+        return [run_plain(toolset, tools, calls[0], only)]
     results = []
     try:
         for place, call in enumerate(calls):
             call_place.set(place)
-            results.append(_plain(toolset, tools, call, only))
+            results.append(run_plain(toolset, tools, call, only))
     finally:
         call_place.set(0)
     return results
 
 
-def _plain(toolset: Toolset, tools: Tools, call: ToolCall, only: Collection[str] | None) -> Result:
+def run_plain(toolset: Toolset, tools: Tools, call: ToolCall, only: Collection[str] | None) -> Result:
+    """Run one call of a tool that is not asynchronous."""
     try:
         tool = tools.get(call.name)
         if tool is None or (only is not None and call.name not in only):

@@ -35,9 +35,9 @@ class ContextWindow:
         if counter is not None:
             opening = [_counted(message, counter) for message in opening]
         self.opening = tuple(opening)
-        for message in opening:
+        for message in self.opening:
             self.show(message.parts)
-        self.extend(opening, 0 if counter is None else sum(map(message_tokens, opening)))
+        self.extend(self.opening, 0 if counter is None else sum(map(message_tokens, self.opening)))
 
     def count(self, text: str) -> int:
         """Tokens of a text, 0 without a counter."""
@@ -54,16 +54,15 @@ class ContextWindow:
                 self.seen[part.chunk] = None
                 self.live[part.chunk] = self.live.get(part.chunk, 0) + part.tokens
 
-    def extend(self, messages: Iterable[Message], tokens: int) -> View:
+    def extend(self, messages: Sequence[Message], tokens: int) -> View:
         """Add messages, `tokens` long together; returns the view that they make."""
-        leaf, length = self.leaf, self._length
+        leaf = self.leaf
         for message in messages:
             leaf = Node(leaf, message)
-            length += 1
-        self.view = view = View(leaf, self._kept)
         self.leaf = leaf
+        self.view = view = View(leaf, self._kept)
+        self._kept = self._length = self._length + len(messages)
         self.used += tokens
-        self._kept = self._length = length
         return view
 
     def prune(self, chunks: Sequence[str]) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Draft(msgspec.Struct, eq=False, gc=False):
             raise result
         if result.prune:
             self.pruned += self.context.prune(result.prune)
+            free = free_tokens(self.profile, self.context.used + self.tokens)
+            self.cap = max(self.cap, call_cap(self.profile, free))  # what a prune frees is there for what follows
         parts = tuple(result.parts)
         if self.shown:
             shown = set(self.shown)

@@ -29,6 +29,8 @@ def _place(entry: tuple[int, Effect]) -> int:
 class EffectLog:
     """Computes and records effects of the current turn; `take()` hands them over when the turn ends, in call order."""
 
+    __slots__ = ("_turn",)
+
     def __init__(self) -> None:
         self._turn: list[tuple[int, Effect]] = []
 

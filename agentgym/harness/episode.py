@@ -16,7 +16,7 @@ from agentgym.core.graph import Node, View
 from agentgym.core.records import CallResult, Message, Part, Step, StopReason, Task, ToolCall, Trajectory, Turn, Usage
 from agentgym.core.tokens import counter
 from agentgym.harness.budget import free_tokens
-from agentgym.harness.calls import Result, run, run_sync
+from agentgym.harness.calls import Result, run, run_plain, run_sync
 from agentgym.harness.context import ContextWindow
 from agentgym.harness.draft import Draft, draft_of
 from agentgym.harness.effects import EffectLog
@@ -72,17 +72,20 @@ class Episode:
         self.context = ContextWindow(opening, counter(profile.counter) if profile.budget_tokens is not None else None)
         self.effects = effects if effects is not None else EffectLog()
         toolset.context, toolset.effects = self.context, self.effects
-        self.view = self.context.view
         self._opening_leaf = self.context.leaf
-        self._steps: list[Step] = []
-        self._leaves: list[Node | None] = []
+        self._record: list[tuple[Step, Node | None]] = []  # each step with the leaf of the view after it
         self._over_soft = False
         self._only = self._allowed(self.context.used)
 
     @property
     def last_step(self) -> Step:
         """The record of the last turn, its leaf id left out."""
-        return self._steps[-1]
+        return self._record[-1][0]
+
+    @property
+    def view(self) -> View:
+        """What the agent sees."""
+        return self.context.view
 
     @property
     def free_tokens(self) -> int:
@@ -118,9 +121,14 @@ class Episode:
         if self.stop is not None:
             raise self._over()
         turn = sane(turn)
-        calls = turn.tool_calls[: self.profile.max_calls]
+        calls = turn.tool_calls
+        results: Sequence[Result]
         try:
-            results = run_sync(self.toolset, self._tools, calls, self._only)
+            if len(calls) == 1 and self.toolset.plain:  # `run_sync` would do the same, but most turns are such
+                results = (run_plain(self.toolset, self._tools, calls[0], self._only),)
+            else:
+                calls = calls[: self.profile.max_calls]
+                results = run_sync(self.toolset, self._tools, calls, self._only)
         except BaseException:
             self.effects.drop()
             raise
@@ -132,28 +140,32 @@ class Episode:
     def _commit(self, turn: Turn, calls: tuple[ToolCall, ...], results: Sequence[Result]) -> View:
         """Write a turn and what its calls came to into the context and the record, and decide whether it goes on."""
         context = self.context
-        self.turns += 1
+        self.turns = turns = self.turns + 1
         self.calls += len(calls)
-        self.tokens_in += context.used
-        if self.turns >= self.profile.max_turns:
+        if turns >= self.profile.max_turns:
             self.stop = StopReason.TURN_LIMIT
-        single = results[0] if len(results) == len(turn.tool_calls) == 1 else None
-        if isinstance(single, str) and context.counter is None and turn.malformed is None:
+        if (
+            context.counter is None
+            and turn.malformed is None
+            and len(turn.tool_calls) == len(calls) == 1
+            and type(results[0]) is str
+        ):
             # Where nothing is counted, the most frequent turn, a single call that came to a text, needs no draft.
-            said = Message("assistant", (Part(turn.content),) if turn.content else (), calls)
-            answer = Message("tool", (Part(single),), (), calls[0].id)
-            self.view = view = context.extend((said, answer), 0)
-            step = Step(turn, (CallResult(calls[0].name),), (), (), (answer,), self.effects.take())
+            call, content = calls[0], turn.content
+            said = Message("assistant", (Part(content),) if content else (), calls)
+            answer = Message("tool", (Part(results[0]),), (), call.id)
+            context.extend((said, answer), 0)
+            step = Step(turn, (CallResult(call.name),), (), (), (answer,), self.effects.take())
         else:
             step = self._settle(turn, calls, results)
-            view = self.view
-        self._steps.append(step)
-        self._leaves.append(view.leaf)
+        view = context.view
+        self._record.append((step, view.leaf))
         return view
 
     def _settle(self, turn: Turn, calls: tuple[ToolCall, ...], results: Sequence[Result]) -> Step:
         """Write any turn into the context: results cut to what is left, objections, prunes, the usage line."""
         context = self.context
+        self.tokens_in += context.used  # before a prune
         draft = draft_of(context, self.profile, turn.content, calls, results)
         self.tokens_out += draft.written
         if not calls or len(calls) != len(turn.tool_calls) or turn.malformed is not None:
@@ -166,7 +178,7 @@ class Episode:
         if draft.shown:
             for message in messages:
                 context.show(message.parts)
-        self.view = context.extend(draft.messages, draft.tokens)
+        context.extend(draft.messages, draft.tokens)
         return Step(turn, draft.results, draft.shown, draft.pruned, messages, self.effects.take(), context.used)
 
     def _judge(self, turn: Turn, draft: Draft) -> None:
@@ -210,12 +222,10 @@ class Episode:
 
     def trajectory(self, *, env: str = "", fingerprint: str = "", sealed: bool = True) -> Trajectory:
         """The record so far. `sealed=False` leaves leaf ids out, which scoring does not need."""
-        steps = self._steps
         if sealed:
-            steps = [
-                msgspec.structs.replace(step, leaf=leaf.id if leaf is not None else "")
-                for step, leaf in zip(steps, self._leaves, strict=True)
-            ]
+            steps = [msgspec.structs.replace(step, leaf=leaf.id if leaf else "") for step, leaf in self._record]
+        else:
+            steps = [step for step, _ in self._record]
         return Trajectory(
             env,
             fingerprint,

@@ -8,6 +8,9 @@ from typing import Literal
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Record
 
+_OPTIONAL = ("budget_tokens", "soft_tokens", "hard_tokens", "call_tokens")
+_LEAST = dict.fromkeys((*_OPTIONAL, "max_turns", "max_calls"), 1) | {"call_floor_tokens": 0, "reserve_tokens": 0}
+
 
 class Profile(Record, frozen=True, kw_only=True):
     """Limits of an episode, in tokens of the pinned `counter` and in turns.
@@ -31,9 +34,15 @@ class Profile(Record, frozen=True, kw_only=True):
     usage_line: bool = True
 
     def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if type(value) is not int or value < least:
+                raise ConfigError(f"profile {self.name!r}: {name}={value!r} must be a whole number of at least {least}")
+        if self.oversize not in ("truncate", "refuse"):
+            raise ConfigError(f"profile {self.name!r}: oversize={self.oversize!r} must be 'truncate' or 'refuse'")
         budget = self.budget_tokens
-        if self.max_turns < 1 or self.max_calls < 1:
-            raise ConfigError(f"profile {self.name!r}: max_turns and max_calls must be at least 1")
         if budget is not None:
             if budget <= self.reserve_tokens:
                 raise ConfigError(

@@ -22,6 +22,8 @@ class _WrittenCall(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+_ID_CHARS = 64  # ids cost no tokens: longer ones would be memory for free, and are replaced
+
 _DECODER = msgspec.json.Decoder(_WrittenCall)
 
 
@@ -89,36 +91,38 @@ def sane(turn: Turn) -> Turn:
     Records are checked when decoded, not when built, so a program can hand over anything; the harness answers with an
     error result instead of failing later. Token counts that the sender claims for its calls are dropped.
     """
-    if type(turn.content) is str and turn.content.isascii() and type(turn.tool_calls) is tuple:
-        for call in turn.tool_calls:
-            if not (
-                type(call) is ToolCall
-                and type(call.arguments) is str
-                and type(call.name) is str
-                and type(call.id) is str
-                and (call.id + call.name + call.arguments).isascii()
-                and call.tokens == 0
-            ):
-                return _repaired(turn)
-        if turn.malformed is None and turn.raw is None and turn.usage is None and turn.reasoning == "":
-            return turn
+    content, calls = turn.content, turn.tool_calls
+    if type(turn) is not Turn or not (type(content) is str and content.isascii() and type(calls) is tuple):
+        return _repaired(turn)
+    for call in calls:
+        if type(call) is not ToolCall:
+            return _repaired(turn)
+        ident, name, arguments = call.id, call.name, call.arguments
+        if not (type(ident) is type(name) is type(arguments) is str and call.tokens == 0 and len(ident) <= _ID_CHARS):
+            return _repaired(turn)
+        if not (ident.isascii() and name.isascii() and arguments.isascii()):
+            return _repaired(turn)
+    if turn.malformed is None and turn.raw is None and turn.usage is None and turn.reasoning == "":
+        return turn
     return _repaired(turn)
 
 
 def _repaired(turn: Turn) -> Turn:
     try:
         data = _cleaned(msgspec.to_builtins(turn, enc_hook=_plain))
-        for call in data.get("tool_calls", ()):
+        for place, call in enumerate(data.get("tool_calls", ())):
             if isinstance(call, dict):
                 call.pop("tokens", None)
+                if isinstance(call.get("id"), str) and len(call["id"]) > _ID_CHARS:
+                    call["id"] = f"c{place}"
         return msgspec.convert(data, Turn)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
         return Turn(malformed=clean(f"the action is no valid Turn: {error}"))
 
 
 def _plain(value: Any) -> Any:
-    """A string of a subclass (NumPy has one) as a string; anything else that JSON lacks as what it looks like."""
-    return str.__str__(value) if isinstance(value, str) else repr(value)
+    """A string of a subclass (NumPy has one) as a string; anything else that JSON lacks by its type's name."""
+    return str.__str__(value) if isinstance(value, str) else f"<{type(value).__name__}>"
 
 
 def _cleaned(value: Any) -> Any:

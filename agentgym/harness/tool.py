@@ -43,7 +43,7 @@ class Tool:
         self.name = function.__name__
         self.blocking = blocking
         self.is_async = inspect.iscoroutinefunction(function)
-        self._decoder: msgspec.json.Decoder[Any] | None = None
+        self._decode: Callable[[str], msgspec.Struct] | None = None
         self._spec: ToolSpec | None = None
 
     def _arguments_type(self) -> type[msgspec.Struct]:
@@ -77,11 +77,11 @@ class Tool:
         Raises:
             ToolError: kind `bad_json` or `bad_arguments`, with what is wrong and what was expected.
         """
-        decoder = self._decoder
-        if decoder is None:
-            decoder = self._decoder = msgspec.json.Decoder(self._arguments_type())
+        decode = self._decode
+        if decode is None:
+            decode = self._decode = msgspec.json.Decoder(self._arguments_type()).decode
         try:
-            return astuple(decoder.decode(arguments))
+            return astuple(decode(arguments))
         except msgspec.ValidationError as error:
             expected = ", ".join(self.spec.parameters.get("properties", {})) or "no arguments"
             raise ToolError(f"{self.name}: {error}; expected {expected}", "bad_arguments") from None

@@ -147,3 +147,22 @@ def test_a_field_of_another_type_makes_a_malformed_turn_that_says_so() -> None:
     turn = sane(Turn(content=5))  # type: ignore[arg-type]
     assert turn.malformed is not None
     assert "Expected `str`, got `int` - at `$.content`" in turn.malformed
+
+
+class _Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("an agent's own code ran")
+
+
+def test_nothing_of_the_agents_runs_and_nothing_of_a_subclass_is_kept() -> None:
+    class Extended(Turn, frozen=True):
+        extra: str = "hidden"
+
+    assert sane(Extended("x")).malformed is not None or type(sane(Extended("x"))) is Turn
+    assert type(sane(Extended("x", extra="hidden"))) is Turn
+    assert type(sane(Turn(_Odd()))) is Turn  # type: ignore[arg-type]
+
+
+def test_long_call_ids_are_no_free_memory() -> None:
+    calls = (ToolCall("a" * 5_000, "lookup", "{}"), ToolCall("c" * 64, "lookup", "{}"))
+    assert [call.id for call in sane(Turn(tool_calls=calls)).tool_calls] == ["c0", "c" * 64]
