@@ -15,11 +15,14 @@ __version__ = "0.1.0"
 
 # Public name → module that defines it. `__init__.pyi` says the same to type checkers.
 _PUBLIC = {
+    "Agent": "agentgym.agents.base",
+    "Brief": "agentgym.agents.base",
     "ChatAgent": "agentgym.agents.chat",
     "ChatMLCodec": "agentgym.rollouts.segments",
     "Index": "agentgym.retrieval.index",
     "Message": "agentgym.core.records",
     "Part": "agentgym.core.records",
+    "Policy": "agentgym.agents.base",
     "Profile": "agentgym.harness.profiles",
     "Run": "agentgym.evaluation.run",
     "Score": "agentgym.core.records",
@@ -28,6 +31,7 @@ _PUBLIC = {
     "TextActions": "agentgym.envs.wrappers",
     "ToolCall": "agentgym.core.records",
     "ToolEnv": "agentgym.envs.base",
+    "ToolError": "agentgym.core.errors",
     "Toolset": "agentgym.harness.tool",
     "Trajectory": "agentgym.core.records",
     "Truth": "agentgym.core.records",

@@ -1,6 +1,10 @@
 """The public names, for type checkers: they cannot follow the lazy table in `__init__.py`."""
 
+from agentgym.agents.base import Agent as Agent
+from agentgym.agents.base import Brief as Brief
+from agentgym.agents.base import Policy as Policy
 from agentgym.agents.chat import ChatAgent as ChatAgent
+from agentgym.core.errors import ToolError as ToolError
 from agentgym.core.graph import View as View
 from agentgym.core.records import Message as Message
 from agentgym.core.records import Part as Part

@@ -8,7 +8,6 @@ Each raises AssertionError that names the task and what was violated.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 import gymnasium.utils.env_checker
@@ -18,7 +17,7 @@ from agentgym.agents.base import Agent
 from agentgym.core.hashing import canonical
 from agentgym.core.records import Status, ToolCall, Trajectory, Turn
 from agentgym.core.seeding import generator
-from agentgym.envs.base import ToolEnv
+from agentgym.envs.base import ToolEnv, run
 from agentgym.harness.sampling import random_turn
 from agentgym.rollouts.manifest import EpisodeRow, Planned
 from agentgym.rollouts.play import Player
@@ -74,7 +73,7 @@ def play(env: ToolEnv, agent: Agent | str, *, tasks: int = 3) -> list[tuple[Epis
     async def work() -> list[tuple[EpisodeRow, Trajectory]]:
         return [await player.play(Planned(task.id, 0, 0)) for task in env.tasks[:tasks]]
 
-    return asyncio.run(work())
+    return run(work())
 
 
 def _lived(env: ToolEnv, seed: int, turns: int) -> list[tuple[str, float, bool, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -15,6 +16,8 @@ def main() -> None:
     logger = logging.getLogger("agentgym")
     logger.addHandler(LogToConsole())
     logger.setLevel(logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # an interrupt leaves worker processes to it, which it tells
+    sys.path.append(str(Path.cwd()))  # environments of one's own, `module:Id-v0`, are looked for where one stands, too
     try:
         app()
     except AgentgymError as error:

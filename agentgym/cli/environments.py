@@ -19,8 +19,9 @@ def envs(as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.
         console.print_json(listing)
         return
     for env in listing["environments"]:
-        console.out.print(f"[bold]{env['id']}[/bold]  family {env['family']}")
-        console.out.print(f"  profiles  {', '.join(env['profiles'])}")
+        console.out.print(f"[bold]{env['id']}[/bold]  family {env['family']}; as numbers: {env['candidates']}")
+        budgets = [f"{name} ({tokens:,} {counter})" for name, (tokens, counter) in env["budgets"].items()]
+        console.out.print(f"  profiles  {', '.join(budgets)}")
         console.out.print(f"  agents    {', '.join(env['agents'])}, chat (any OpenAI-compatible endpoint)")
     console.table(
         ["suite", "split", "tasks", "env", "profile", "retrieval"],
@@ -42,7 +43,12 @@ def _listing() -> dict[str, Any]:
             {
                 "id": PruneSearchEnv.name,
                 "family": PruneSearchEnv.family,
+                "candidates": "PruneSearchCandidates-v0",
                 "profiles": list(PROFILES),
+                "budgets": {
+                    name: (profile.budget_tokens, "words" if profile.counter == "words" else "tokens")
+                    for name, profile in PROFILES.items()
+                },
                 "agents": list(PruneSearchEnv.agents),
             }
         ],

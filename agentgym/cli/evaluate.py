@@ -75,6 +75,9 @@ def evaluate(
         int | None, typer.Option(help="Worker processes; by default one a core for scripted agents.")
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which an episode is cut.")] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Play again what broke before by the agent's fault, too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output.")] = False,
 ) -> None:
     """Play agents over a task set and score them.
@@ -102,8 +105,8 @@ def evaluate(
         folder = out / item if out is not None and len(agent) > 1 else out
         cores = 1 if item == "chat" else os.cpu_count() or 1  # an endpoint does a model's work
         with console.progress(item) as update:
-            runs.append(
-                run_evaluation(
+            try:
+                run = run_evaluation(
                     named,
                     made,
                     split=split,
@@ -114,12 +117,18 @@ def evaluate(
                     concurrency=concurrency,
                     processes=cores if processes is None else processes,
                     time_limit_s=time_limit,
+                    retry_failed=retry_failed,
                     progress=lambda row, done, planned: update(done, planned),
                     index=index,
                     retrieval=retrieval,
                 )
-            )
+            except KeyboardInterrupt:
+                console.fail("interrupted; what is finished is stored: the same command goes on")
+                raise typer.Exit(130) from None
+        runs.append(run)
     _print(runs, as_json)
+    if all(row.status in {"agent_error", "infra_error"} for run in runs for row in run.rows):
+        raise typer.Exit(1)
 
 
 def _agent(name: str, model: str | None, base_url: str | None) -> Agent | str:
@@ -205,10 +214,11 @@ def _print(runs: list[Run], as_json: bool) -> None:
         return
     first = runs[0].manifest
     where = f"{first.suite}/{first.split}" if first.suite else first.env
+    narrow = console.out.width < 22 + 26 * len(runs)  # an interval as ± half its width where columns would wrap
     console.table(
         ["", *(run.manifest.agent for run in runs)],
         [
-            [name, *(_cell(metrics.get(name)) for metrics in found)]
+            [name, *(_cell(metrics.get(name), narrow=narrow) for metrics in found)]
             for name in SHOWN
             if any(name in metrics for metrics in found)
         ],
@@ -231,12 +241,14 @@ def _print(runs: list[Run], as_json: bool) -> None:
         console.say(f"{run.manifest.agent}: {run.path}")
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _cell(estimate: Estimate | None, *, narrow: bool = False) -> str:
     if estimate is None or estimate.mean is None:
         return "–"
     digits = 0 if abs(estimate.mean) >= 100 else 1 if abs(estimate.mean) >= 10 else 3
     if estimate.lo is None or estimate.hi is None:  # one episode has no interval
         return f"{estimate.mean:,.{digits}f}"
+    if narrow:
+        return f"{estimate.mean:,.{digits}f} ±{(estimate.hi - estimate.lo) / 2:,.{digits}f}"
     return f"{estimate.mean:,.{digits}f} [{estimate.lo:,.{digits}f}, {estimate.hi:,.{digits}f}]"
 
 

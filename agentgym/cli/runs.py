@@ -108,6 +108,9 @@ def show(
                 for row in rows
             ],
         )
+        for failed in rows:
+            if failed.error is not None:
+                console.out.print(f"{failed.task}, trial {failed.trial}: {failed.error}", markup=False, soft_wrap=True)
         return
     row = next((row for row in run.rows if row.key == (task, trial)), None)
     if row is None:
@@ -119,6 +122,8 @@ def show(
         console.print_json(trajectory)
     else:
         _print_trajectory(trajectory)
+        if row.error is not None:
+            console.out.print(f"{row.status}: {row.error}", markup=False, soft_wrap=True)
 
 
 def report(

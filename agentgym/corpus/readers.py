@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import logging
 import os
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from agentgym.corpus.html import read_page
 ID_KEYS = ("_id", "id", "doc_id")
 TEXT_KEYS = ("text", "contents")
 _JSON_ENDS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+_LOG = logging.getLogger("agentgym")
 _TEXT_ENDS = (".txt", ".md", ".html", ".htm")
 _PAGE_ENDS = (".html", ".htm")
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
@@ -204,6 +206,7 @@ def _find(root: Path) -> dict[str, Path]:
     """The files of a folder that hold documents, by id."""
     found: dict[str, Path] = {}
     others: set[str] = set()
+    skipped = 0
     for folder, subfolders, names in os.walk(root, onerror=_refuse):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for name in names:
@@ -212,9 +215,13 @@ def _find(root: Path) -> dict[str, Path]:
                 found[path.relative_to(root).as_posix()] = path
             else:
                 others.add(path.suffix or name)
+                skipped += not name.startswith(".")
     if not found:
         rest = f", only {', '.join(sorted(others)[:5])}" if others else ""
         raise CorpusError(f"{root} holds no {', '.join(_TEXT_ENDS)} and no corpus.jsonl{rest}; name a file or a folder")
+    if skipped:
+        kinds = ", ".join(sorted(others)[:5])
+        _LOG.warning("%s: %d files skipped (%s); JSON Lines are read when named themselves", root, skipped, kinds)
     return found
 
 

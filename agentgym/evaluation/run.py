@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import shlex
 import sys
@@ -15,7 +16,7 @@ import msgspec
 
 from agentgym.agents.base import Agent
 from agentgym.core.errors import ConfigError
-from agentgym.core.records import Task, Trajectory, Truth
+from agentgym.core.records import Status, Task, Trajectory, Truth
 from agentgym.corpus.tasks import MANIFEST, TaskSet, read_manifest, read_taskset, write_taskset
 from agentgym.corpus.tasksets import Suite, is_folder, parse_name, suites
 from agentgym.envs.base import ToolEnv
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_ENV = "PruneSearch-v0"
+_LOG = logging.getLogger("agentgym")
 _RUN = "@run/"  # in a manifest: a path inside the run folder, which may be moved
 
 
@@ -52,6 +54,7 @@ def evaluate(
     processes: int = 1,
     time_limit_s: float | None = None,
     infra_retries: int = 2,
+    retry_failed: bool = False,
     progress: Callable[[EpisodeRow, int, int], None] | None = None,
     **env_kwargs: str,
 ) -> Run:
@@ -74,6 +77,7 @@ def evaluate(
         processes: 1 plays in this process, more in so many worker processes.
         time_limit_s: wall-clock seconds an episode may take before it is cut.
         infra_retries: how often an episode is played again that broke by no fault of the agent's.
+        retry_failed: play again what an earlier call left as `agent_error`. `infra_error` is always played again.
         progress: called with each finished row, the number done and the number planned.
         env_kwargs: more arguments of the environment, as strings.
 
@@ -90,7 +94,7 @@ def evaluate(
     suite, split_name, named = _resolve(tasks, split)
     agent_name = agent if isinstance(agent, str) else agent.name
     profile = profile or (suite.profile if suite else None)
-    folder = Path(out) if out is not None else Path("runs") / _slug(named or env or "tasks", agent_name, profile or "")
+    folder = Path(out) if out is not None else _default_folder(tasks, named or env, agent_name, profile)
     kwargs: dict[str, str] = {**env_kwargs, **({"profile": profile} if profile else {})}
     if isinstance(tasks, TaskSet):
         _keep_tasks(tasks, folder)
@@ -126,6 +130,7 @@ def evaluate(
         command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv[0] else "",
     )
     with RunStore.create(folder, manifest) as store:
+        store.forget({Status.INFRA_ERROR, Status.AGENT_ERROR} if retry_failed else {Status.INFRA_ERROR})
         done, planned = len(store.done()), len(manifest.episodes)
 
         def tell(row: EpisodeRow) -> None:
@@ -145,7 +150,22 @@ def evaluate(
             price=_pricer(model, store.manifest.date),
             progress=tell,
         )
+        _tell_failures(store)
     return Run(folder)
+
+
+def _tell_failures(store: RunStore) -> None:
+    """A run whose episodes broke must not look like one whose agent did badly."""
+    failed = [row for row in store.rows() if row.status in {Status.INFRA_ERROR, Status.AGENT_ERROR}]
+    if failed:
+        _LOG.warning(
+            "%d of %d episodes failed and count 0; first: task %s, %s: %s",
+            len(failed),
+            len(store.manifest.episodes),
+            failed[0].task,
+            failed[0].status.value,
+            failed[0].error,
+        )
 
 
 class Run:
@@ -320,6 +340,13 @@ def _pricer(model: str | None, date: str) -> Callable[[Trajectory], float | None
         return None
     prices, day = load_prices(), datetime.datetime.fromisoformat(date).date()
     return lambda trajectory: cost(reported_usage(trajectory), model, prices, on=day)
+
+
+def _default_folder(tasks: str | TaskSet | None, name: str | None, agent: str, profile: str | None) -> Path:
+    """`runs/<tasks>-<agent>-<profile>`; a task set of one's own is told apart by its hash."""
+    if isinstance(tasks, TaskSet):
+        name = f"{tasks.name}-{tasks.digest()[:8]}"
+    return Path("runs") / _slug(name or "tasks", agent, profile or "")
 
 
 def _slug(*pieces: str) -> str:

@@ -43,7 +43,10 @@ class EnvSpec(Record, frozen=True):
                 ) from error
         if env_id not in gym.registry:
             known = ", ".join(sorted(key for key, spec in gym.registry.items() if "agentgym" in str(spec.entry_point)))
-            raise ConfigError(f"environment {env_id!r} is not registered with Gymnasium; agentgym's own: {known}")
+            raise ConfigError(
+                f"environment {env_id!r} is not registered with Gymnasium; agentgym's own: {known}; "
+                'one of yours is named with the module that registers it: "module:Id-v0"'
+            )
         spec = gym.registry[env_id]
         entry: Any = spec.entry_point
         if isinstance(entry, type):

@@ -16,6 +16,7 @@ more than most episodes). `verify` tells.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -99,6 +100,24 @@ class RunStore:
         """Open `path` for reading, also while another process writes it: what is finished now is what it shows."""
         folder = Path(path)
         return cls(folder, _read_manifest(folder), None)
+
+    def forget(self, statuses: Collection[Status]) -> int:
+        """Take finished episodes of these statuses out, so that they are played again; returns how many.
+
+        Their trajectories stay on disk. The file is replaced as a whole: a kill leaves the old one or the new one.
+        """
+        if self._episodes is None:
+            raise ConfigError(f"{self.path} is open for reading only, or closed: write through RunStore.create")
+        kept = {key: row for key, row in self._rows.items() if row.status not in statuses}
+        forgotten = len(self._rows) - len(kept)
+        if forgotten:
+            file = self.path / "episodes.jsonl"
+            data = _HEADER + b"".join(hashing.canonical_strict(row) + b"\n" for row in kept.values())
+            self._episodes.close()
+            write_whole(file, data)
+            self._episodes = Appender(file, len(data))
+            self._rows = kept
+        return forgotten
 
     def done(self) -> set[Key]:
         """`(task, trial)` of every finished episode, whatever its status."""

@@ -16,7 +16,7 @@ from agentgym.corpus.tasks import read_taskset, write_taskset
 
 def write(path: Path, text: str) -> Path:
     data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
 
 

@@ -29,10 +29,10 @@ def lines(*rows: object) -> bytes:
     ("name", "data"),
     [
         ("c.jsonl", lines(*ROWS)),
-        ("c.jsonl.gz", gzip.compress(lines(*ROWS))),
-        ("c.jsonl", gzip.compress(lines(*ROWS))),
+        ("c.jsonl.gz", gzip.compress(lines(*ROWS), mtime=0)),
+        ("c.jsonl", gzip.compress(lines(*ROWS), mtime=0)),
         ("c.json", json.dumps(ROWS, indent=1).encode()),
-        ("c.json.gz", gzip.compress(json.dumps(ROWS).encode())),
+        ("c.json.gz", gzip.compress(json.dumps(ROWS).encode(), mtime=0)),
         ("c.json", lines(*ROWS)),
         ("c.jsonl", b"\xef\xbb\xbf" + lines(*ROWS)),
         ("c.jsonl", b"\n\n" + lines(*ROWS).replace(b"\n", b"\r\n\r\n").rstrip()),
@@ -41,7 +41,7 @@ def lines(*rows: object) -> bytes:
             lines({"id": "a", "contents": "first", "title": None}, {"doc_id": "b", "text": "", "title": "Second"}),
         ),
         ("corpus.jsonl", lines(*ROWS)),
-        ("corpus.jsonl.gz", gzip.compress(lines(*ROWS))),
+        ("corpus.jsonl.gz", gzip.compress(lines(*ROWS), mtime=0)),
     ],
 )
 def test_layouts_of_rows(tmp_path: Path, name: str, data: bytes) -> None:
@@ -122,7 +122,7 @@ BAD: list[tuple[str, bytes, str]] = [
     ("c.jsonl", lines({"_id": " ", "text": "x"}), r":1: '_id' is ' '; an id is one line"),
     ("c.jsonl", lines({"_id": "a\nb", "text": "x"}), r":1: '_id' is 'a\\nb'; an id is one line"),
     ("c.jsonl.gz", lines(*ROWS), r"named \.gz but is not gzip"),
-    ("c.jsonl.gz", gzip.compress(lines(*ROWS * 50))[:-12], r"c\.jsonl\.gz is damaged or cut short"),
+    ("c.jsonl.gz", gzip.compress(lines(*ROWS * 50), mtime=0)[:-12], r"c\.jsonl\.gz is damaged or cut short"),
     ("c.jsonl.gz", b"\x1f\x8b" + b"garbage" * 9, r"c\.jsonl\.gz is damaged"),
     ("c.pdf", b"%PDF", r"c\.pdf is of no kind that can be read: \.jsonl"),
     ("corpus.jsonl", lines({"schema": "corpus/9"}), r":1: schema 'corpus/9' cannot be read"),

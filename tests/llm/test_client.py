@@ -185,7 +185,7 @@ def test_statuses_that_may_pass_are_tried_again(status: int, stream: bool) -> No
         Fault(status=200, body=b"{not json"),
         Fault(status=200, body=b"[" * 200_000),
         Fault(status=200, body=b"\xff\xfe\x00"),
-        Fault(status=200, body=gzip.compress(b" " * (65 << 20)), headers={"Content-Encoding": "gzip"}),
+        Fault(status=200, body=gzip.compress(b" " * (65 << 20), mtime=0), headers={"Content-Encoding": "gzip"}),
         Fault(status=200, body={"choices": []}),
         Fault(status=200, body=b"<html>Log in</html>", headers={"Content-Type": "text/html"}),
         Fault(status=200, body=error_body("upstream is down", 502)),
