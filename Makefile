@@ -84,7 +84,7 @@ SCRIPTS := $(filter-out $(wildcard benchmarks/_*.py benchmarks/*/_*.py baselines
 
 evidence: $(SCRIPTS:%.py=.evidence/%.done)
 
-.evidence/%.done: %.py $(if $(FORCE),force) | $(TEST_READY)
+.evidence/%.done: %.py $(if $(FORCE),force) | $(TEST_READY) $(NEXT_READY)
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(PY) $<
 	@mkdir -p $(@D); touch $@
 
