@@ -6,8 +6,6 @@ The agent is asked for a value, may look keys up, and answers with text.
 from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
-
 import agentgym as ag
 
 PROFILE = ag.Profile(name="lookup", budget_tokens=None, max_turns=10)
@@ -36,7 +34,7 @@ class LookupEnv(ag.ToolEnv):
         super().__init__(TASKS, PROFILE, truths=TRUTHS, render_mode=render_mode)
         self.facts = {f"k{i:02d}": f"v{i * 7 % 100:02d}" for i in range(16)}
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> LookupTools:
+    def toolset(self, task: ag.Task, seed: int) -> LookupTools:
         return LookupTools(self.facts)
 
     def opening(self, task: ag.Task) -> Sequence[ag.Message]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 import agentgym as ag
@@ -48,9 +47,9 @@ class Growing(LookupEnv):
 
     played = 0
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> LookupTools:
+    def toolset(self, task: ag.Task, seed: int) -> LookupTools:
         self.played += 1
-        return super().toolset(task, rng)
+        return super().toolset(task, seed)
 
     def score(self, task: ag.Task, truth: ag.Truth, trajectory: ag.Trajectory) -> ag.Score:
         self.played += 1

@@ -93,12 +93,14 @@ class ToolEnv(gym.Env[View, Turn]):
         self.observation_space = ViewSpace()
         self.action_space = TurnSpace(self.specs)
         self.episode: Episode | None = None
+        self._generator: np.random.Generator | None = None
+        self._unseeded = False
 
     # -- what a subclass says -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def toolset(self, task: Task, rng: np.random.Generator) -> Toolset:
-        """The tools of one episode, with their state."""
+    def toolset(self, task: Task, seed: int) -> Toolset:
+        """The tools of one episode, with their state. What is drawn at random is drawn by `np.random.default_rng(seed)`."""
 
     @abstractmethod
     def opening(self, task: Task) -> Sequence[Message]:
@@ -140,12 +142,12 @@ class ToolEnv(gym.Env[View, Turn]):
 
     def open(self, task_id: str, seed: int = 0, effects: EffectLog | None = None) -> Episode:
         """A new episode of a task: the one that `reset(seed=seed, options={"task": task_id})` would start."""
-        return self._open(self.task(task_id), seed, seeding.np_random(seed)[0], effects)
+        return self._open(self.task(task_id), seed, effects)
 
-    def _open(self, task: Task, seed: int, rng: np.random.Generator, effects: EffectLog | None = None) -> Episode:
+    def _open(self, task: Task, seed: int, effects: EffectLog | None = None) -> Episode:
         return Episode(
             task,
-            self.toolset(task, rng),
+            self.toolset(task, seed),
             self.profile,
             self.opening(task),
             seed=seed,
@@ -198,16 +200,28 @@ class ToolEnv(gym.Env[View, Turn]):
             seed: alone it selects the task `order[seed % n]`; without one a task is drawn from `np_random`.
             options: `{"task": id}` names the task.
         """
-        super().reset(seed=seed)
+        if type(seed) is int and seed >= 0:
+            self._np_random_seed, self._unseeded = seed, True
+        else:
+            super().reset(seed=seed)  # says what is wrong with a seed
         named = self._named_task(options) if options else None
         if seed is None:
-            drawn = int(self.np_random.integers(2**31))
-            task = named or self.tasks[drawn % len(self.tasks)]
-            episode = self._open(task, drawn, seeding.np_random(drawn)[0])
-        else:
-            episode = self._open(named or self.tasks[seed % len(self.tasks)], seed, self.np_random)
-        self.episode = episode
+            seed = int(self.np_random.integers(2**31))
+        self.episode = episode = self._open(named or self.tasks[seed % len(self.tasks)], seed)
         return episode.view, _info(episode)
+
+    # Gymnasium seeds its generator at every `reset(seed=...)`, which takes a third of an episode of eight turns. Few draw
+    # from it after that, so here it is seeded when it is first asked for: same seed, same numbers.
+
+    @property
+    def _np_random(self) -> np.random.Generator | None:
+        if self._unseeded:
+            self._generator, self._unseeded = seeding.np_random(self._np_random_seed)[0], False
+        return self._generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator | None) -> None:
+        self._generator, self._unseeded = generator, False
 
     def _named_task(self, options: Mapping[str, Any]) -> Task | None:
         unknown = set(options) - {"task"}

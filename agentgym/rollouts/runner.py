@@ -165,5 +165,6 @@ async def _tend(setup: Setup, waiting: deque[Planned], finish: Finish) -> None:
         process.stdin.close()
         if process.returncode is None:
             process.kill()
-        await process.stdout.read()  # to its end: the event loop must not close before the pipe does
         await process.wait()
+        # asyncio closes it a few turns of the loop later, and complains where the loop ends before; no public name closes it.
+        process._transport.close()  # type: ignore[attr-defined]

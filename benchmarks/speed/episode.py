@@ -7,8 +7,9 @@
 A scripted episode looks keys of a table up, turn by turn, and answers. `text` is the game as a history-free text
 environment behind `gym.make`, `tools` is a `ToolEnv` behind `gym.make`; both draw a table at each reset. Drawing takes a
 third of the text environment's time, so both are given with tables drawn before, too: the difference of those two is what
-the harness costs. Ids, messages and counts are made when asked for: the rates with `view.id`, with `view.messages` and
-with the token budget on (o200k) are given apart.
+the harness costs. The text environment calls `super().reset(seed=seed)`, as Gymnasium asks, which seeds a generator
+at once; `ToolEnv` seeds its own when somebody draws from it. Ids, messages and counts are made when asked for: the
+rates with `view.id`, with `view.messages` and with the token budget on (o200k) are given apart.
 
 Contestants take turns, round by round, in one run on one thread; a figure is the median over rounds and a ratio the median
 of the rounds' ratios. The last part lets a vector environment copy its observations, and shows that it costs nothing.
@@ -117,7 +118,7 @@ class ToolGame(ag.ToolEnv):
         super().__init__(tasks, profile, truths=truths)
         self.padding = padding(chars)
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> Tools:
+    def toolset(self, task: ag.Task, seed: int) -> Tools:
         table = task.payload["table"]
         return Tools(draw(table) if self.tables is None else self.tables[table], self.padding)
 

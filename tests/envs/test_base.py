@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils import seeding
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
@@ -49,7 +50,7 @@ class WaitingTools(ag.Toolset):
 class WaitingEnv(LookupEnv):
     name, tools = "Waiting-v0", WaitingTools
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> WaitingTools:  # type: ignore[override]
+    def toolset(self, task: ag.Task, seed: int) -> WaitingTools:  # type: ignore[override]
         return WaitingTools()
 
 
@@ -66,8 +67,8 @@ class DiceTools(ag.Toolset):
 class DiceEnv(LookupEnv):
     name, tools = "Dice-v0", DiceTools
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> DiceTools:  # type: ignore[override]
-        return DiceTools(rng)
+    def toolset(self, task: ag.Task, seed: int) -> DiceTools:  # type: ignore[override]
+        return DiceTools(np.random.default_rng(seed))
 
 
 def test_both_checkers_pass(made: gym.Env[View, Turn]) -> None:
@@ -92,6 +93,21 @@ def test_an_episode(made: gym.Env[View, Turn]) -> None:
         made.step(LOOK)
     made.reset(seed=3)
     assert made.step(Turn("wrong"))[1] == 0.0
+
+
+def test_the_generator_is_gymnasiums_though_seeded_when_asked_for() -> None:
+    env = LookupEnv()
+    env.reset(seed=7)
+    assert env.np_random_seed == 7
+    assert env.np_random.random(3).tolist() == seeding.np_random(7)[0].random(3).tolist()
+    drawn = env.np_random
+    env.reset()  # without a seed it goes on
+    assert env.np_random is drawn
+    env.reset(seed=7)
+    assert env.np_random.random(3).tolist() == seeding.np_random(7)[0].random(3).tolist()
+    for seed in (-1, "7"):
+        with pytest.raises(gym.error.Error, match="Seed must be"):
+            env.reset(seed=seed)  # type: ignore[arg-type]
 
 
 def test_seeds_and_options_select_tasks() -> None:

@@ -159,6 +159,7 @@ def test_a_disk_that_refuses_is_an_infra_error_and_the_build_resumes(limit_bytes
     """A limit on file size stands for a full disk: each stage meets it in turn."""
     script = (
         "import resource, sys\n"
+        "sys.dont_write_bytecode = True  # Python 3.11 would leave cut .pyc files behind\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, resource.RLIM_INFINITY))\n"
         "from agentgym.core.errors import InfraError\n"
         "from agentgym.corpus.document import Document\n"

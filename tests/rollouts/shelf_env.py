@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import numpy as np
-
 import agentgym as ag
 from agentgym.core.records import Part
 from agentgym.harness.tool import Output
@@ -37,7 +35,7 @@ class ShelfEnv(ag.ToolEnv):
         task = ag.Task("shelf", "shelf", "Say something of a.")
         super().__init__([task], profile, truths={"shelf": ag.Truth("shelf", "shelf")})
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> ShelfTools:
+    def toolset(self, task: ag.Task, seed: int) -> ShelfTools:
         return ShelfTools()
 
     def opening(self, task: ag.Task) -> Sequence[ag.Message]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +33,7 @@ class ToolkitEnv(ag.ToolEnv):
     def __init__(self, profile: ag.Profile = SMALL) -> None:
         super().__init__([ag.Task("t", "test", "Do it.")], profile, truths={"t": ag.Truth("t", "test")})
 
-    def toolset(self, task: ag.Task, rng: np.random.Generator) -> Tools:
+    def toolset(self, task: ag.Task, seed: int) -> Tools:
         class World(Tools):
             @ag.tool
             def ask(self, question: str) -> str:
@@ -164,7 +163,7 @@ def test_an_altered_record_is_found_and_the_place_named(change: Callable[[Trajec
 
 def test_a_forged_effect_that_changes_no_view_is_caught_by_its_rule() -> None:
     class Silent(ToolkitEnv):
-        def toolset(self, task: ag.Task, rng: np.random.Generator) -> Tools:
+        def toolset(self, task: ag.Task, seed: int) -> Tools:
             class Quiet(Tools):
                 @ag.tool
                 def rank(self, query: str) -> str:

@@ -223,12 +223,14 @@ def test_a_run_killed_in_the_middle_goes_on_and_leaves_no_workers(tmp_path: Path
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path, processes: int) -> None:
     script = f"""
-        import resource
+        import os, resource, sys
         from agentgym.core.errors import InfraError
         from agentgym.rollouts.runner import run_episodes
         from agentgym.rollouts.store import RunStore
         from tests.rollouts.trouble import SPEC, Trouble, plan
         with RunStore.create(FOLDER, plan(16)) as store:
+            sys.dont_write_bytecode = True  # Python 3.11 would leave cut .pyc files behind
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # in the workers, too
             resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
             try:
                 run_episodes(store, SPEC, Trouble(), processes={processes})

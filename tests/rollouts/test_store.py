@@ -578,6 +578,7 @@ def test_an_interrupt_in_the_middle_of_a_write_leaves_no_half_line(
 
 def test_a_real_size_limit_stops_the_run_with_a_clear_error(tmp_path: Path) -> None:
     def limit() -> None:
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python 3.11 would leave cut .pyc files behind
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
     process = writer(tmp_path, preexec_fn=limit)

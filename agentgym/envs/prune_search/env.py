@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from agentgym.agents.base import Agent
 from agentgym.core.errors import ConfigError
 from agentgym.core.records import Message, Part, Score, Task, Trajectory, Truth
@@ -108,7 +106,7 @@ class PruneSearchEnv(ToolEnv):
             render_mode=render_mode,
         )
 
-    def toolset(self, task: Task, rng: np.random.Generator) -> SearchTools:
+    def toolset(self, task: Task, seed: int) -> SearchTools:
         return self.tools(self.index, self.shelf, self.search_profile, task.prompt, self.rankings)
 
     def offered(self) -> Sequence[str] | None:
