@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,14 @@ def test_the_committed_figures_meet_what_is_claimed() -> None:
     assert success["single-search"] <= 0.45
     assert figures["paired_success"]["greedy-prune - greedy"]["mean"] >= 0.10
     assert figures["agents"]["everything"]["f1"]["mean"] < figures["agents"]["greedy"]["f1"]["mean"]
+
+
+def test_the_readme_shows_the_committed_figures() -> None:
+    agents = committed("prune-search-0-test")["agents"]
+    rows = re.findall(r"^\| ([a-z-]+) \| (\d\.\d{3}) \[", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert len(rows) == 8
+    for name, shown in rows:
+        assert shown == f"{agents[name]['final_answer_found']['mean']:.3f}"
 
 
 def test_the_committed_replays_agree() -> None:
