@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentgym as ag
-from agentgym.core.errors import ConfigError
+from agentgym.core.errors import ConfigError, InfraError
 from agentgym.corpus.document import Document
 
 
@@ -69,3 +69,43 @@ def test_a_negative_seed_is_refused_before_anything_is_made(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="seed_base=-1 must be at least 0"):
         ag.evaluate("sample", "null", limit=1, seed_base=-1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+class Broken:
+    """Breaks as it is told to, until it is mended."""
+
+    name = "broken"
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def begin(self, brief: ag.Brief) -> ag.Policy:
+        return self
+
+    async def act(self, view: ag.View) -> ag.Turn:
+        if self.error is not None:
+            raise self.error
+        return ag.Turn("")
+
+
+def statuses(error: Exception | None, out: Path, *, retry_failed: bool = False) -> list[str]:
+    run = ag.evaluate("sample", Broken(error), limit=3, out=out, infra_retries=0, retry_failed=retry_failed)
+    rows = run.rows
+    assert len({row.key for row in rows}) == len(rows) == 3  # nothing counted twice, nothing lost
+    assert run.problems() == []
+    return sorted({row.status.value for row in rows})
+
+
+def test_what_the_machine_broke_is_played_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert statuses(InfraError("endpoint down"), tmp_path / "r") == ["infra_error"]
+    assert "3 of 3 episodes failed and count 0" in caplog.text
+    assert "endpoint down" in caplog.text
+    assert statuses(None, tmp_path / "r") == ["completed"]
+    assert len((tmp_path / "r" / "episodes.jsonl").read_bytes().splitlines()) == 1 + 3
+
+
+def test_what_the_agent_broke_is_played_again_when_asked(tmp_path: Path) -> None:
+    assert statuses(TypeError("a typo"), tmp_path / "r") == ["agent_error"]
+    assert statuses(None, tmp_path / "r") == ["agent_error"]
+    assert statuses(None, tmp_path / "r", retry_failed=True) == ["completed"]
+    assert statuses(TypeError("again"), tmp_path / "r", retry_failed=True) == ["completed"]  # what is done stays done
